@@ -32,9 +32,7 @@ class InrOptMain(xDSLOptMain):
 
     def register_all_targets(self) -> None:
         super().register_all_targets()
-        _add(
-            INR_UNIVERSE.all_targets, self.available_targets, self.available_targets.__setitem__
-        )
+        _add(INR_UNIVERSE.all_targets, self.available_targets, self.available_targets.__setitem__)
 
 
 def _add(ours: dict[str, Callable[[], Any]], known: Any, register: Callable[..., None]) -> None:
