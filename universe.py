@@ -1,4 +1,5 @@
-"""What this project adds to xDSL; found through the `xdsl.universe` entry point.
+"""
+What this project adds to xDSL; found through the `xdsl.universe` entry point.
 
 Every value is a function that imports on call, so that neither `xdsl-opt` nor
 `inr-opt --help` pays for what it does not use.
