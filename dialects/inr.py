@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
     container_of,
     i64,
 )
+from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import (
     Attribute,
     Dialect,
@@ -36,7 +37,6 @@ from xdsl.ir import (
     SSAValue,
 )
 from xdsl.irdl import (
-    EnumAttribute,
     IRDLOperation,
     VarConstraint,
     irdl_attr_definition,
