@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from enum import StrEnum
 from math import prod
 from typing import ClassVar, cast
 
@@ -49,6 +48,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
 FloatTensor = TensorType[AnyFloat]
 
