@@ -1,0 +1,658 @@
+"""
+The stream level: array streams between processes that run side by side.
+
+A *stream* is a FIFO that carries one array, row-major, in blocks of consecutive elements, from
+one producer to one consumer. A *process* reads and writes its streams in an order that depends
+on shapes alone. `docs/dialects/array_stream.md` gives the reasons.
+
+One `func.func` is one dataflow region. Its attribute `array_stream.stage` says which of two
+stages it is in: at `value` (or with none) a stream is a value with any number of uses, and
+graph rewriting goes on; at `linear` each stream has exactly one use and every operation is a
+piece of hardware.
+
+Bodies of `array_stream.map` are written over the reals (`f64`). Rounding is an attribute of
+each of their operations, `array_stream.format`, set by `array-stream-assign-formats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    I64,
+    AnyFloat,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    f64,
+    i64,
+)
+from xdsl.dialects.utils import AbstractYieldOperation
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Dialect,
+    Operation,
+    Region,
+    SSAValue,
+)
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from .streams import (
+    FORMAT,
+    STAGE,
+    FixedType,
+    ProcessOp,
+    StreamType,
+    require_same,
+    require_same_elements,
+    split_at,
+    stage_of,
+    stream_type,
+)
+
+__all__ = [
+    "FORMAT",
+    "STAGE",
+    "ArrayStream",
+    "BroadcastOp",
+    "ConcatOp",
+    "ConstantOp",
+    "CopyOp",
+    "FixedType",
+    "MapOp",
+    "MatmulDynamicOp",
+    "MatmulOp",
+    "PadOp",
+    "ProcessOp",
+    "ReadOp",
+    "ReblockOp",
+    "ReduceSumOp",
+    "ReshapeOp",
+    "SinCosOp",
+    "SliceOp",
+    "StreamType",
+    "TransposeOp",
+    "WriteOp",
+    "YieldOp",
+    "split_at",
+    "stage_of",
+    "stream_type",
+]
+
+
+@irdl_op_definition
+class ReadOp(ProcessOp):
+    """Memory to a stream, a block a cycle. It rounds into the stream's format."""
+
+    name = "array_stream.read"
+    memory = operand_def(TensorType[AnyFloat])
+    stream = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$memory attr-dict `:` type($memory) `->` type($stream)"
+
+    def __init__(self, memory: SSAValue | Operation):
+        memory = SSAValue.get(memory)
+        shape = cast(TensorType[AnyFloat], memory.type).get_shape()
+        super().__init__(operands=[memory], result_types=[StreamType(shape)])
+
+    def verify_streams(self) -> None:
+        memory = self.memory.type.get_shape()
+        require_same("shapes", memory, stream_type(self.stream).extents)
+
+
+@irdl_op_definition
+class WriteOp(ProcessOp):
+    """A stream to memory, a block a cycle."""
+
+    name = "array_stream.write"
+    stream = operand_def(StreamType)
+    memory = result_def(TensorType[AnyFloat])
+    traits = traits_def(Pure())
+    assembly_format = "$stream attr-dict `:` type($stream) `->` type($memory)"
+
+    def __init__(self, stream: SSAValue | Operation):
+        stream = SSAValue.get(stream)
+        super().__init__(
+            operands=[stream], result_types=[TensorType(f64, stream_type(stream).extents)]
+        )
+
+    def verify_streams(self) -> None:
+        memory = self.memory.type.get_shape()
+        require_same("shapes", memory, stream_type(self.stream).extents)
+
+
+@irdl_op_definition
+class ConstantOp(ProcessOp):
+    """
+    A constant array as a stream. The values are those of `values`, over and over until the
+    array is full: repeated rows are stored once.
+    """
+
+    name = "array_stream.constant"
+    values = operand_def(TensorType[AnyFloat])
+    stream = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$values attr-dict `:` type($values) `->` type($stream)"
+
+    def __init__(self, values: SSAValue | Operation, shape: Sequence[int]):
+        super().__init__(operands=[values], result_types=[StreamType(shape)])
+
+    @property
+    def repeats(self) -> int:
+        """How often the stored values are sent."""
+        stored = prod(cast(TensorType[AnyFloat], self.values.type).get_shape())
+        return stream_type(self.stream).elements // stored
+
+    def verify_streams(self) -> None:
+        stored = prod(cast(TensorType[AnyFloat], self.values.type).get_shape())
+        if stream_type(self.stream).elements % stored:
+            raise VerifyException(
+                f"{stored} values do not fill {stream_type(self.stream).elements} elements evenly"
+            )
+
+
+@irdl_op_definition
+class YieldOp(AbstractYieldOperation[Attribute]):
+    """The results of a map's body, one a result stream."""
+
+    name = "array_stream.yield"
+    traits = traits_def(IsTerminator(), Pure())
+
+
+@irdl_op_definition
+class MapOp(ProcessOp):
+    """
+    One function on each element: a block of each input, then a block of each output.
+    """
+
+    name = "array_stream.map"
+    inputs = var_operand_def(StreamType)
+    outputs = var_result_def(StreamType)
+    body = region_def("single_block")
+    traits = traits_def(Pure(), RecursiveMemoryEffect())
+    assembly_format = (
+        "`(` $inputs `)` attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body"
+    )
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue | Operation],
+        output_types: Sequence[StreamType],
+        body: Region | None = None,
+    ):
+        body = body or Region(Block(arg_types=[f64] * len(inputs)))
+        super().__init__(operands=[inputs], result_types=[output_types], regions=[body])
+
+    @property
+    def terminator(self) -> YieldOp:
+        """The yield at the end of the body."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last
+
+    def verify_streams(self) -> None:
+        streams = (*self.inputs, *self.outputs)
+        require_same("shapes", *(stream_type(s).extents for s in streams))
+        require_same("blocks", *(stream_type(s).block.data for s in streams))
+        if not self.inputs:
+            raise VerifyException("a map reads at least one stream; see array_stream.constant")
+        if any(a.type != f64 for a in self.body.block.args):
+            raise VerifyException("a map's body is written over f64")
+        if len(self.body.block.args) != len(self.inputs):
+            raise VerifyException(
+                f"{len(self.inputs)} streams but {len(self.body.block.args)} block arguments"
+            )
+        last = self.body.block.last_op
+        if not isinstance(last, YieldOp) or len(last.arguments) != len(self.outputs):
+            raise VerifyException(f"the body must yield {len(self.outputs)} values")
+
+
+@irdl_op_definition
+class SinCosOp(IRDLOperation):
+    """
+    Sine and cosine of one angle in quarter-turns, sin(π/2·x) and cos(π/2·x), by one table.
+    """
+
+    name = "array_stream.sincos"
+    phase = operand_def(f64)
+    sine = result_def(f64)
+    cosine = result_def(f64)
+    traits = traits_def(Pure())
+    assembly_format = "$phase attr-dict `:` type($phase)"
+
+    def __init__(self, phase: SSAValue | Operation):
+        super().__init__(operands=[phase], result_types=[f64, f64])
+
+
+@irdl_op_definition
+class MatmulOp(ProcessOp):
+    """
+    Streams times one resident weight: a row of K from each input, then the N outputs block by
+    block, those of one block side by side.
+
+    `weights` (K×N) and `bias` (N) are constants. `lanes = [k, n]` multipliers work in parallel.
+    """
+
+    name = "array_stream.matmul"
+    inputs = var_operand_def(StreamType)
+    weights = operand_def(TensorType[AnyFloat])
+    bias = opt_operand_def(TensorType[AnyFloat])
+    outputs = var_result_def(StreamType)
+    lanes = opt_prop_def(DenseArrayBase.constr(i64))
+    weight_format = opt_prop_def(FixedType)
+    bias_format = opt_prop_def(FixedType)
+    accumulator = opt_prop_def(FixedType)
+    """The running sum's format; wide enough to be exact where it is not said."""
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$inputs `by` $weights (`bias` $bias^)? (`lanes` $lanes^)? "
+        "(`weight_format` $weight_format^)? (`bias_format` $bias_format^)? "
+        "(`accumulator` $accumulator^)? attr-dict `:` functional-type($inputs, $outputs) "
+        "`by` type($weights) (`bias` type($bias)^)?"
+    )
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue | Operation],
+        weights: SSAValue | Operation,
+        bias: SSAValue | Operation | None = None,
+    ):
+        columns = cast(TensorType[AnyFloat], SSAValue.get(weights).type).get_shape()[1]
+        types = [
+            stream_type(v).with_shape((*stream_type(v).extents[:-1], columns))
+            for v in map(SSAValue.get, inputs)
+        ]
+        super().__init__(
+            operands=[inputs, weights, [] if bias is None else [bias]], result_types=[types]
+        )
+
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        """(K, N)."""
+        k, n = cast(TensorType[AnyFloat], self.weights.type).get_shape()
+        return k, n
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of each input."""
+        return stream_type(self.inputs[0]).elements // self.weight_shape[0]
+
+    def verify_streams(self) -> None:
+        k, n = self.weight_shape
+        if not self.inputs or len(self.inputs) != len(self.outputs):
+            raise VerifyException(
+                f"{len(self.inputs)} inputs need as many outputs, not {len(self.outputs)}"
+            )
+        require_same("input shapes", *(stream_type(s).extents for s in self.inputs))
+        rows = self.rows
+        for source, result in zip(self.inputs, self.outputs, strict=True):
+            a, c = stream_type(source).extents, stream_type(result).extents
+            if a[-1] != k or c[-1] != n or prod(c) != rows * n:
+                raise VerifyException(f"{a} times a {k}x{n} weight does not give {c}")
+        if self.bias is not None:
+            shape = cast(TensorType[AnyFloat], self.bias.type).get_shape()
+            require_same("bias and columns", shape, (n,))
+        for tensor in (self.weights, *([self.bias] if self.bias is not None else [])):
+            owner = tensor.owner
+            if not isinstance(owner, Operation) or owner.name != "arith.constant":
+                raise VerifyException("weights and bias are resident: arith.constant values")
+
+
+@irdl_op_definition
+class MatmulDynamicOp(ProcessOp):
+    """The product of two streams: reads all of `rhs` (K×N), then streams `lhs` by rows."""
+
+    name = "array_stream.matmul_dynamic"
+    lhs = operand_def(StreamType)
+    rhs = operand_def(StreamType)
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation):
+        a, b = stream_type(SSAValue.get(lhs)), stream_type(SSAValue.get(rhs))
+        super().__init__(
+            operands=[lhs, rhs], result_types=[a.with_shape((a.extents[0], b.extents[1]))]
+        )
+
+    def verify_streams(self) -> None:
+        a, b, c = (stream_type(s).extents for s in (self.lhs, self.rhs, self.result))
+        if len(a) != 2 or len(b) != 2 or a[1] != b[0] or c != (a[0], b[1]):
+            raise VerifyException(f"{a} times {b} does not give {c}")
+
+
+@irdl_op_definition
+class TransposeOp(ProcessOp):
+    """Two neighbouring groups of axes swapped: the whole array in, then the whole array out."""
+
+    name = "array_stream.transpose"
+    stream = operand_def(StreamType)
+    permutation = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$stream $permutation attr-dict `:` type($stream) `->` type($result)"
+
+    def __init__(self, stream: SSAValue | Operation, permutation: Sequence[int]):
+        type_ = stream_type(SSAValue.get(stream))
+        super().__init__(
+            operands=[stream],
+            properties={"permutation": DenseArrayBase.from_list(i64, permutation)},
+            result_types=[type_.with_shape([type_.extents[p] for p in permutation])],
+        )
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The permutation as integers."""
+        return tuple(self.permutation.get_values())
+
+    @property
+    def groups(self) -> tuple[int, int, int, int]:
+        """(outer, a, c, inner): the array is outer×a×c×inner and becomes outer×c×a×inner."""
+        shape, axes = stream_type(self.stream).extents, self.axes
+        moved = [i for i, p in enumerate(axes) if i != p]
+        if not moved:
+            return prod(shape), 1, 1, 1
+        first, last = moved[0], moved[-1] + 1
+        middle = axes[first]
+        return (
+            prod(shape[:first]),
+            prod(shape[first:middle]),
+            prod(shape[middle:last]),
+            prod(shape[last:]),
+        )
+
+    def verify_streams(self) -> None:
+        shape, axes = stream_type(self.stream).extents, self.axes
+        if sorted(axes) != list(range(len(shape))):
+            raise VerifyException(f"{list(axes)} is no permutation of {len(shape)} axes")
+        moved = [i for i, p in enumerate(axes) if i != p]
+        if moved:
+            first, last = moved[0], moved[-1] + 1
+            middle = axes[first]
+            if axes[first:last] != (*range(middle, last), *range(first, middle)):
+                raise VerifyException(f"{list(axes)} swaps more than two neighbouring groups")
+        require_same("shapes", tuple(shape[p] for p in axes), stream_type(self.result).extents)
+        require_same_elements(self.stream, self.result)
+
+
+@irdl_op_definition
+class BroadcastOp(ProcessOp):
+    """One axis of extent 1 repeated; the elements after it are held meanwhile."""
+
+    name = "array_stream.broadcast"
+    stream = operand_def(StreamType)
+    axis = prop_def(IntegerAttr[I64])
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$stream `axis` $axis attr-dict `:` type($stream) `->` type($result)"
+
+    def __init__(self, stream: SSAValue | Operation, axis: int, extent: int):
+        type_ = stream_type(SSAValue.get(stream))
+        shape = list(type_.extents)
+        shape[axis] = extent
+        super().__init__(
+            operands=[stream],
+            properties={"axis": IntegerAttr(axis, i64)},
+            result_types=[type_.with_shape(shape)],
+        )
+
+    def verify_streams(self) -> None:
+        a, b = stream_type(self.stream).extents, stream_type(self.result).extents
+        axis = self.axis.value.data
+        if not 0 <= axis < len(a) or a[axis] != 1 or a != (*b[:axis], 1, *b[axis + 1 :]):
+            raise VerifyException(f"axis {axis} of {a} does not broadcast to {b}")
+        require_same_elements(self.stream, self.result)
+
+
+@irdl_op_definition
+class ReduceSumOp(ProcessOp):
+    """The sum over one axis, which the result does not have."""
+
+    name = "array_stream.reduce_sum"
+    stream = operand_def(StreamType)
+    axis = prop_def(IntegerAttr[I64])
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$stream `axis` $axis attr-dict `:` type($stream) `->` type($result)"
+
+    def __init__(self, stream: SSAValue | Operation, axis: int):
+        type_ = stream_type(SSAValue.get(stream))
+        shape = (*type_.extents[:axis], *type_.extents[axis + 1 :])
+        super().__init__(
+            operands=[stream],
+            properties={"axis": IntegerAttr(axis, i64)},
+            result_types=[type_.with_shape(shape)],
+        )
+
+    def verify_streams(self) -> None:
+        a, b = stream_type(self.stream).extents, stream_type(self.result).extents
+        axis = self.axis.value.data
+        if not 0 <= axis < len(a) or b != (*a[:axis], *a[axis + 1 :]):
+            raise VerifyException(f"{a} summed over axis {axis} is not {b}")
+
+
+@irdl_op_definition
+class SliceOp(ProcessOp):
+    """A window of one axis; what lies outside it is read and dropped."""
+
+    name = "array_stream.slice"
+    stream = operand_def(StreamType)
+    axis = prop_def(IntegerAttr[I64])
+    start = prop_def(IntegerAttr[I64])
+    size = prop_def(IntegerAttr[I64])
+    step = prop_def(IntegerAttr[I64])
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$stream `axis` $axis `from` $start `size` $size `step` $step attr-dict "
+        "`:` type($stream) `->` type($result)"
+    )
+
+    def __init__(
+        self, stream: SSAValue | Operation, axis: int, start: int, size: int, step: int = 1
+    ):
+        type_ = stream_type(SSAValue.get(stream))
+        shape = list(type_.extents)
+        shape[axis] = size
+        super().__init__(
+            operands=[stream],
+            properties={
+                "axis": IntegerAttr(axis, i64),
+                "start": IntegerAttr(start, i64),
+                "size": IntegerAttr(size, i64),
+                "step": IntegerAttr(step, i64),
+            },
+            result_types=[type_.with_shape(shape)],
+        )
+
+    @property
+    def window(self) -> tuple[int, int, int]:
+        """(start, size, step)."""
+        return self.start.value.data, self.size.value.data, self.step.value.data
+
+    def verify_streams(self) -> None:
+        a, b = stream_type(self.stream).extents, stream_type(self.result).extents
+        axis, (start, size, step) = self.axis.value.data, self.window
+        if not 0 <= axis < len(a) or b != (*a[:axis], size, *a[axis + 1 :]):
+            raise VerifyException(f"{size} of axis {axis} of {a} is not {b}")
+        if start < 0 or step < 1 or start + (size - 1) * step >= a[axis]:
+            raise VerifyException(f"the window leaves axis {axis} of {a}")
+        require_same_elements(self.stream, self.result)
+
+
+@irdl_op_definition
+class PadOp(ProcessOp):
+    """Zeros before and after one axis."""
+
+    name = "array_stream.pad"
+    stream = operand_def(StreamType)
+    axis = prop_def(IntegerAttr[I64])
+    low = prop_def(IntegerAttr[I64])
+    high = prop_def(IntegerAttr[I64])
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$stream `axis` $axis `low` $low `high` $high attr-dict "
+        "`:` type($stream) `->` type($result)"
+    )
+
+    def __init__(self, stream: SSAValue | Operation, axis: int, low: int, high: int):
+        type_ = stream_type(SSAValue.get(stream))
+        shape = list(type_.extents)
+        shape[axis] += low + high
+        super().__init__(
+            operands=[stream],
+            properties={
+                "axis": IntegerAttr(axis, i64),
+                "low": IntegerAttr(low, i64),
+                "high": IntegerAttr(high, i64),
+            },
+            result_types=[type_.with_shape(shape)],
+        )
+
+    def verify_streams(self) -> None:
+        a, b = stream_type(self.stream).extents, stream_type(self.result).extents
+        axis, low, high = self.axis.value.data, self.low.value.data, self.high.value.data
+        if low < 0 or high < 0 or not 0 <= axis < len(a):
+            raise VerifyException(f"cannot pad axis {axis} of {a} by {low} and {high}")
+        require_same("shapes", (*a[:axis], a[axis] + low + high, *a[axis + 1 :]), b)
+        require_same_elements(self.stream, self.result)
+
+
+@irdl_op_definition
+class ConcatOp(ProcessOp):
+    """Arrays one behind the other along an axis."""
+
+    name = "array_stream.concat"
+    inputs = var_operand_def(StreamType)
+    axis = prop_def(IntegerAttr[I64])
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, inputs: Sequence[SSAValue | Operation], axis: int):
+        types = [stream_type(SSAValue.get(v)) for v in inputs]
+        shape = list(types[0].extents)
+        shape[axis] = sum(t.extents[axis] for t in types)
+        super().__init__(
+            operands=[inputs],
+            properties={"axis": IntegerAttr(axis, i64)},
+            result_types=[types[0].with_shape(shape)],
+        )
+
+    def verify_streams(self) -> None:
+        axis = self.axis.value.data
+        shapes = [list(stream_type(s).extents) for s in self.inputs]
+        result = list(stream_type(self.result).extents)
+        if not shapes or not 0 <= axis < len(result):
+            raise VerifyException("a concatenation has inputs and an axis of the result")
+        total = sum(s[axis] for s in shapes)
+        if any([*s[:axis], total, *s[axis + 1 :]] != result for s in shapes):
+            raise VerifyException(f"{shapes} do not concatenate to {result} along axis {axis}")
+
+
+@irdl_op_definition
+class ReshapeOp(ProcessOp):
+    """The same stream seen with another shape. No hardware: the FIFO is the same one."""
+
+    name = "array_stream.reshape"
+    stream = operand_def(StreamType)
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$stream attr-dict `:` type($stream) `->` type($result)"
+
+    def __init__(self, stream: SSAValue | Operation, shape: Sequence[int]):
+        type_ = stream_type(SSAValue.get(stream))
+        super().__init__(operands=[stream], result_types=[type_.with_shape(shape)])
+
+    def verify_streams(self) -> None:
+        require_same("sizes", stream_type(self.stream).elements, stream_type(self.result).elements)
+        require_same_elements(self.stream, self.result)
+
+
+@irdl_op_definition
+class ReblockOp(ProcessOp):
+    """Blocks of one size to blocks of another."""
+
+    name = "array_stream.reblock"
+    stream = operand_def(StreamType)
+    result = result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$stream attr-dict `:` type($stream) `->` type($result)"
+
+    def __init__(self, stream: SSAValue | Operation, block: int):
+        type_ = stream_type(SSAValue.get(stream))
+        super().__init__(
+            operands=[stream], result_types=[StreamType(type_.extents, type_.element, block)]
+        )
+
+    def verify_streams(self) -> None:
+        a, b = stream_type(self.stream), stream_type(self.result)
+        require_same("shapes", a.extents, b.extents)
+        require_same("elements", a.element, b.element)
+
+
+@irdl_op_definition
+class CopyOp(ProcessOp):
+    """A block in, the same block to each output in order. One output would be a wire."""
+
+    name = "array_stream.copy"
+    stream = operand_def(StreamType)
+    outputs = var_result_def(StreamType)
+    traits = traits_def(Pure())
+    assembly_format = "$stream attr-dict `:` type($stream) `->` type($outputs)"
+
+    def __init__(self, stream: SSAValue | Operation, count: int):
+        type_ = stream_type(SSAValue.get(stream)).with_depth(None)
+        super().__init__(operands=[stream], result_types=[[type_] * count])
+
+    def verify_streams(self) -> None:
+        if len(self.outputs) < 2:
+            raise VerifyException("a copy has at least two outputs")
+        streams = (self.stream, *self.outputs)
+        require_same("shapes", *(stream_type(s).extents for s in streams))
+        require_same_elements(*streams)
+
+
+ArrayStream = Dialect(
+    "array_stream",
+    [
+        BroadcastOp,
+        ConcatOp,
+        ConstantOp,
+        CopyOp,
+        MapOp,
+        MatmulDynamicOp,
+        MatmulOp,
+        PadOp,
+        ReadOp,
+        ReblockOp,
+        ReduceSumOp,
+        ReshapeOp,
+        SinCosOp,
+        SliceOp,
+        TransposeOp,
+        WriteOp,
+        YieldOp,
+    ],
+    [FixedType, StreamType],
+)
