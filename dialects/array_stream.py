@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -55,6 +54,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from .inr import shape_of
 from .streams import (
     FORMAT,
     STAGE,
@@ -110,11 +110,11 @@ class ReadOp(ProcessOp):
 
     def __init__(self, memory: SSAValue | Operation):
         memory = SSAValue.get(memory)
-        shape = cast(TensorType[AnyFloat], memory.type).get_shape()
+        shape = shape_of(memory)
         super().__init__(operands=[memory], result_types=[StreamType(shape)])
 
     def verify_streams(self) -> None:
-        memory = self.memory.type.get_shape()
+        memory = shape_of(self.memory)
         require_same("shapes", memory, stream_type(self.stream).extents)
 
 
@@ -135,7 +135,7 @@ class WriteOp(ProcessOp):
         )
 
     def verify_streams(self) -> None:
-        memory = self.memory.type.get_shape()
+        memory = shape_of(self.memory)
         require_same("shapes", memory, stream_type(self.stream).extents)
 
 
@@ -158,11 +158,11 @@ class ConstantOp(ProcessOp):
     @property
     def repeats(self) -> int:
         """How often the stored values are sent."""
-        stored = prod(cast(TensorType[AnyFloat], self.values.type).get_shape())
+        stored = prod(shape_of(self.values))
         return stream_type(self.stream).elements // stored
 
     def verify_streams(self) -> None:
-        stored = prod(cast(TensorType[AnyFloat], self.values.type).get_shape())
+        stored = prod(shape_of(self.values))
         if stream_type(self.stream).elements % stored:
             raise VerifyException(
                 f"{stored} values do not fill {stream_type(self.stream).elements} elements evenly"
@@ -276,7 +276,7 @@ class MatmulOp(ProcessOp):
         weights: SSAValue | Operation,
         bias: SSAValue | Operation | None = None,
     ):
-        columns = cast(TensorType[AnyFloat], SSAValue.get(weights).type).get_shape()[1]
+        columns = shape_of(SSAValue.get(weights))[1]
         types = [
             stream_type(v).with_shape((*stream_type(v).extents[:-1], columns))
             for v in map(SSAValue.get, inputs)
@@ -288,7 +288,7 @@ class MatmulOp(ProcessOp):
     @property
     def weight_shape(self) -> tuple[int, int]:
         """(K, N)."""
-        k, n = cast(TensorType[AnyFloat], self.weights.type).get_shape()
+        k, n = shape_of(self.weights)
         return k, n
 
     @property
@@ -309,7 +309,7 @@ class MatmulOp(ProcessOp):
             if a[-1] != k or c[-1] != n or prod(c) != rows * n:
                 raise VerifyException(f"{a} times a {k}x{n} weight does not give {c}")
         if self.bias is not None:
-            shape = cast(TensorType[AnyFloat], self.bias.type).get_shape()
+            shape = shape_of(self.bias)
             require_same("bias and columns", shape, (n,))
         for tensor in (self.weights, *([self.bias] if self.bias is not None else [])):
             owner = tensor.owner

@@ -48,16 +48,23 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
 FloatTensor = TensorType[AnyFloat]
 
 
+def as_tensor(value: SSAValue) -> TensorType[AnyFloat] | None:
+    """The type of a value that is a tensor of floats, None for any other value."""
+    type_ = value.type
+    return type_ if isa(type_, TensorType[AnyFloat]) else None
+
+
 def tensor_type(value: SSAValue) -> TensorType[AnyFloat]:
     """The type of a tensor value; any other value is a mistake of the caller."""
-    type_ = value.type
-    assert isinstance(type_, TensorType)
-    return cast(TensorType[AnyFloat], type_)
+    type_ = as_tensor(value)
+    assert type_ is not None
+    return type_
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
