@@ -1,0 +1,351 @@
+"""
+Straight-line integer programs: one description, two renderings.
+
+A math kernel is written once, as a sequence of integer operations whose ranges
+are inferred as it is built. `evaluate` runs it on NumPy arrays and `cpp` prints
+it as C++, with every variable just wide enough for its range; so the model and
+the hardware are equal by construction, and the operand widths of the
+multiplications are known exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .fixed import Mantissas
+
+Operation = Literal[
+    "input",
+    "constant",
+    "add",
+    "subtract",
+    "multiply",
+    "shift_left",
+    "shift_right",
+    "shift_right_by",
+    "low_bits",
+    "less",
+    "select",
+    "clamp",
+    "lookup",
+]
+
+_EXACT_BITS = 64
+"""Signed bits of an int64."""
+
+
+def signed_bits(low: int, high: int) -> int:
+    """Bits of the smallest two's complement integer that holds `low` to `high`."""
+    return max(high.bit_length(), (~low).bit_length() if low < 0 else 0) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A variable of a program; every value it takes lies in [low, high]."""
+
+    name: str
+    low: int
+    high: int
+
+    @property
+    def bits(self) -> int:
+        """Width of the variable, sign included."""
+        return signed_bits(self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class Rom:
+    """A constant table of integers."""
+
+    name: str
+    data: npt.NDArray[np.int64]
+
+    @property
+    def width(self) -> int:
+        """Bits of an entry, sign included."""
+        return signed_bits(int(self.data.min()), int(self.data.max()))
+
+    @property
+    def bits(self) -> int:
+        """Size of the table."""
+        return self.width * self.data.size
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """`result = operation(arguments, *parameters)`, and the comment that precedes it."""
+
+    result: Value
+    operation: Operation
+    arguments: tuple[Value, ...]
+    parameters: tuple[int, ...]
+    rom: Rom | None
+    comment: str
+
+
+@dataclass
+class Program:
+    """
+    A program under construction. Each method appends one operation and returns its
+    result; operations that change nothing (a shift by zero, a clamp that cannot act)
+    return their operand.
+    """
+
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    outputs: list[Value] = field(default_factory=list[Value])
+    roms: list[Rom] = field(default_factory=list[Rom])
+    _comment: str = ""
+
+    def comment(self, text: str) -> None:
+        """Put `text` before the next operation in the C++."""
+        self._comment = text
+
+    def input(self, name: str, low: int, high: int) -> Value:
+        """A variable given from outside."""
+        return self._append("input", (), low, high, name=name)
+
+    def constant(self, value: int) -> Value:
+        """A literal."""
+        return self._append("constant", (), value, value, (value,))
+
+    def add(self, a: Value, b: Value) -> Value:
+        """a + b"""
+        return self._append("add", (a, b), a.low + b.low, a.high + b.high)
+
+    def subtract(self, a: Value, b: Value) -> Value:
+        """a - b"""
+        return self._append("subtract", (a, b), a.low - b.high, a.high - b.low)
+
+    def negate(self, a: Value) -> Value:
+        """-a"""
+        return self.subtract(self.constant(0), a)
+
+    def multiply(self, a: Value, b: Value) -> Value:
+        """a * b"""
+        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        return self._append("multiply", (a, b), min(ends), max(ends))
+
+    def shift(self, a: Value, left: int) -> Value:
+        """a * 2**left, toward minus infinity where `left` is negative."""
+        if left == 0:
+            return a
+        if left > 0:
+            return self._append("shift_left", (a,), a.low << left, a.high << left, (left,))
+        # A longer shift leaves the same as one by all bits but the sign.
+        right = min(-left, a.bits - 1)
+        return self._append("shift_right", (a,), a.low >> right, a.high >> right, (right,))
+
+    def shift_right_by(self, a: Value, amount: Value) -> Value:
+        """a >> amount; the amount must lie in [0, 63]."""
+        if not 0 <= amount.low <= amount.high <= 63:
+            raise ValueError(f"shift amount in [{amount.low}, {amount.high}], not within [0, 63]")
+        ends = [x >> s for x in (a.low, a.high) for s in (amount.low, amount.high)]
+        return self._append("shift_right_by", (a, amount), min(ends), max(ends))
+
+    def round_shift(self, a: Value, right: int) -> Value:
+        """a / 2**right rounded to nearest, halves upward; `right` may be negative or zero."""
+        if right <= 0:
+            return self.shift(a, -right)
+        return self.shift(self.add(a, self.constant(1 << (right - 1))), -right)
+
+    def low_bits(self, a: Value, count: int) -> Value:
+        """The `count` lowest bits, as a number that is not negative."""
+        mask = (1 << count) - 1
+        if 0 <= a.low and a.high <= mask:
+            return a
+        return self._append("low_bits", (a,), 0, mask, (count,))
+
+    def less(self, a: Value, b: Value) -> Value:
+        """1 if a < b, else 0."""
+        return self._append("less", (a, b), 0, 1)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """`a` if the condition is not zero, else `b`."""
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        return self._append("select", (condition, a, b), low, high)
+
+    def clamp(self, a: Value, low: int, high: int) -> Value:
+        """The nearest number to `a` in [low, high]."""
+        if low <= a.low and a.high <= high:
+            return a
+        ends = min(max(a.low, low), high), min(max(a.high, low), high)
+        return self._append("clamp", (a,), *ends, (low, high))
+
+    def lookup(self, name: str, data: npt.NDArray[np.int64], index: Value) -> Value:
+        """`data[index]`; a second read of the same name reads the same table."""
+        rom = next((r for r in self.roms if r.name == name), None)
+        if rom is None:
+            rom = Rom(name, data)
+            self.roms.append(rom)
+        if not 0 <= index.low <= index.high < data.size:
+            raise ValueError(f"{name}: index in [{index.low}, {index.high}] of {data.size} entries")
+        return self._append("lookup", (index,), int(data.min()), int(data.max()), rom=rom)
+
+    def _append(
+        self,
+        operation: Operation,
+        arguments: tuple[Value, ...],
+        low: int,
+        high: int,
+        parameters: tuple[int, ...] = (),
+        name: str = "",
+        rom: Rom | None = None,
+    ) -> Value:
+        result = Value(name or f"t{len(self.instructions)}", low, high)
+        self.instructions.append(
+            Instruction(result, operation, arguments, parameters, rom, self._comment)
+        )
+        self._comment = ""
+        return result
+
+    @property
+    def multipliers(self) -> list[tuple[int, int]]:
+        """Operand widths (sign included) of each multiplication."""
+        return [
+            (i.arguments[0].bits, i.arguments[1].bits)
+            for i in self.instructions
+            if i.operation == "multiply"
+        ]
+
+    @property
+    def rom_bits(self) -> int:
+        """Bits of all tables."""
+        return sum(rom.bits for rom in self.roms)
+
+    def evaluate(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> list[Mantissas]:
+        """The outputs for arrays of inputs (one shape), int64."""
+        results: dict[Value, Any] = {}
+        for i in self.instructions:
+            if i.operation == "input":
+                results[i.result] = inputs[i.result.name]
+                continue
+            wide = max(i.result.bits, *(a.bits for a in i.arguments), 1) > _EXACT_BITS
+            arguments = [_as_object(results[a]) if wide else results[a] for a in i.arguments]
+            value = _EVALUATE[i.operation](i, arguments)
+            narrow = wide and i.result.bits <= _EXACT_BITS
+            results[i.result] = np.asarray(value).astype(np.int64) if narrow else value
+        shape = next(iter(inputs.values())).shape
+        return [np.broadcast_to(results[o], shape).astype(np.int64) for o in self.outputs]
+
+    def cpp_body(self, indent: str) -> str:
+        """The tables and the operations as C++ statements; inputs must be declared before."""
+        lines: list[str] = []
+        for rom in self.roms:
+            lines += _cpp_rom(rom, indent)
+        for i in self._live():
+            if i.comment:
+                lines.append(f"{indent}// {i.comment}")
+            if i.operation in ("input", "constant"):
+                continue
+            expression = _CPP[i.operation](i, [_cpp_operand(self, a) for a in i.arguments])
+            declared = f"const inr::integer<{i.result.bits}>::type {i.result.name}"
+            lines.append(f"{indent}{declared} = {expression};")
+        return "\n".join(lines)
+
+    def _live(self) -> list[Instruction]:
+        """The instructions that an output needs, in order."""
+        needed = set(self.outputs)
+        for i in reversed(self.instructions):
+            if i.result in needed:
+                needed.update(i.arguments)
+        return [i for i in self.instructions if i.result in needed]
+
+    def literal(self, value: Value) -> int | None:
+        """The number a value is, if it is a constant."""
+        return value.low if value.low == value.high and value.name.startswith("t") else None
+
+
+def _as_object(array: Any) -> Any:
+    return np.asarray(array).astype(object)
+
+
+def _evaluate_lookup(i: Instruction, arguments: list[Any]) -> Any:
+    assert i.rom is not None
+    return i.rom.data[arguments[0]]
+
+
+def _evaluate_select(i: Instruction, arguments: list[Any]) -> Any:
+    condition, a, b = (np.asarray(x) for x in arguments)
+    return np.where(condition != 0, a, b)
+
+
+_EVALUATE: dict[Operation, Callable[[Instruction, list[Any]], Any]] = {
+    "constant": lambda i, a: np.array(i.parameters[0]),
+    "add": lambda i, a: a[0] + a[1],
+    "subtract": lambda i, a: a[0] - a[1],
+    "multiply": lambda i, a: a[0] * a[1],
+    "shift_left": lambda i, a: a[0] << i.parameters[0],
+    "shift_right": lambda i, a: a[0] >> i.parameters[0],
+    "shift_right_by": lambda i, a: a[0] >> a[1],
+    "low_bits": lambda i, a: a[0] & ((1 << i.parameters[0]) - 1),
+    "less": lambda i, a: np.asarray(a[0] < a[1]).astype(np.int64),
+    "select": _evaluate_select,
+    "clamp": lambda i, a: np.minimum(np.maximum(a[0], i.parameters[0]), i.parameters[1]),
+    "lookup": _evaluate_lookup,
+}
+
+
+def _cpp_literal(value: int) -> str:
+    return f"{value}LL" if abs(value) >= 1 << 31 else str(value)
+
+
+def _cpp_operand(program: Program, value: Value) -> str:
+    number = program.literal(value)
+    if number is None:
+        return value.name
+    return f"inr::integer<{value.bits}>::type({_cpp_literal(number)})"
+
+
+def _cpp_template(name: str) -> Callable[[Instruction, list[str]], str]:
+    """A call of a function template whose first parameter is the width of the result."""
+
+    def render(i: Instruction, a: list[str]) -> str:
+        return f"inr::{name}<{i.result.bits}>({', '.join(a)})"
+
+    return render
+
+
+def _cpp_lookup(i: Instruction, a: list[str]) -> str:
+    assert i.rom is not None
+    return f"{i.rom.name}[int({a[0]})]"
+
+
+_CPP: dict[Operation, Callable[[Instruction, list[str]], str]] = {
+    "add": _cpp_template("add"),
+    "subtract": _cpp_template("subtract"),
+    "multiply": _cpp_template("multiply"),
+    "shift_left": lambda i, a: f"inr::shift_left<{i.result.bits}, {i.parameters[0]}>({a[0]})",
+    "shift_right": lambda i, a: f"{a[0]} >> {i.parameters[0]}",
+    "shift_right_by": lambda i, a: f"{a[0]} >> inr::shift_amount({a[1]})",
+    "low_bits": lambda i, a: f"inr::low_bits<{i.parameters[0]}>({a[0]})",
+    "less": lambda i, a: f"{a[0]} < {a[1]} ? 1 : 0",
+    "select": lambda i, a: f"inr::select<{i.result.bits}>({a[0]} != 0, {a[1]}, {a[2]})",
+    "clamp": lambda i, a: (
+        f"inr::clamp<{i.result.bits}>({a[0]}, "
+        f"{_cpp_literal(i.parameters[0])}, {_cpp_literal(i.parameters[1])})"
+    ),
+    "lookup": _cpp_lookup,
+}
+
+
+def _cpp_rom(rom: Rom, indent: str) -> list[str]:
+    """A table as an array of integers, as many on a line as fit in 100 columns."""
+    numbers = [_cpp_literal(int(v)) for v in rom.data]
+    lines = [f"{indent}static const inr::rom<{rom.width}>::type {rom.name}[{len(numbers)}] = {{"]
+    return [*lines, *_wrapped(numbers, f"{indent}    "), f"{indent}}};"]
+
+
+def _wrapped(numbers: Sequence[str], indent: str) -> list[str]:
+    lines: list[str] = []
+    line = indent
+    for number in numbers:
+        if len(line) + len(number) + 2 > 100:
+            lines.append(line.rstrip())
+            line = indent
+        line += f"{number}, "
+    return [*lines, line.rstrip().rstrip(",")]

@@ -1,0 +1,238 @@
+// Fixed-point values and their mantissas (raw integers).
+//
+// The math kernels and accumulators compute on mantissas. Their integer type is ap_int<W> in
+// hardware, exactly as wide as the range of the variable, and a native integer at least as wide
+// in simulation; no operation below overflows either, so both compute the same numbers.
+#ifndef INR_FIXED_HPP
+#define INR_FIXED_HPP
+
+#include <stdint.h>
+
+#include "ap_fixed.h"
+#include "ap_int.h"
+#include "inr/overflow.hpp"
+
+namespace inr {
+
+namespace detail {
+
+template <int Bytes>
+struct native;
+template <>
+struct native<1> {
+  typedef int8_t type;
+};
+template <>
+struct native<2> {
+  typedef int16_t type;
+};
+template <>
+struct native<4> {
+  typedef int32_t type;
+};
+template <>
+struct native<8> {
+  typedef int64_t type;
+};
+#ifndef __SYNTHESIS__
+template <>
+struct native<16> {
+  __extension__ typedef __int128 type;
+};
+#endif
+
+}  // namespace detail
+
+// integer<W>::type: a signed integer of at least W bits (1 <= W <= 128 in simulation).
+template <int W>
+struct integer {
+#ifdef __SYNTHESIS__
+  typedef ap_int<W> type;
+#else
+  static_assert(W >= 1 && W <= 128, "an integer of the simulation has 1 to 128 bits");
+  typedef typename detail::native<(W <= 64) ? 8 : 16>::type type;
+#endif
+};
+
+// rom<W>::type: the element of a table; native in simulation, so that large initialisers compile
+// quickly and stay small.
+template <int W>
+struct rom {
+#ifdef __SYNTHESIS__
+  typedef ap_int<W> type;
+#else
+  static_assert(W >= 1 && W <= 64, "a table entry has 1 to 64 bits");
+  typedef typename detail::native<(W <= 8) ? 1 : (W <= 16) ? 2 : (W <= 32) ? 4 : 8>::type type;
+#endif
+};
+
+// The template arguments of an ap_fixed type.
+template <typename T>
+struct fixed_traits;
+template <int W, int I, ap_q_mode Q, ap_o_mode O, int N>
+struct fixed_traits<ap_fixed<W, I, Q, O, N> > {
+  static const int width = W;
+  static const int integer = I;
+  static const int fraction = W - I;
+  static const ap_q_mode rounding = Q;
+  static const ap_o_mode overflow = O;
+};
+
+// The mantissa of a fixed-point value.
+template <int W, int I, ap_q_mode Q, ap_o_mode O, int N>
+inline typename integer<W>::type raw(const ap_fixed_base<W, I, true, Q, O, N>& x) {
+#ifdef __SYNTHESIS__
+#pragma HLS INLINE
+  ap_int<W> m;
+  m.range(W - 1, 0) = x.range(W - 1, 0);
+  return m;
+#else
+  if (W <= 64) return x.V.to_int64();
+  // The upper word is what an arithmetic shift leaves; both words come out of the bits as they are.
+  const typename integer<W>::type high = (x.V >> (W <= 64 ? 0 : 64)).to_int64();
+  const typename integer<W>::type word = typename integer<W>::type(1) << (W <= 64 ? 0 : 63);
+  return high * word * 2 + x.V.to_uint64();
+#endif
+}
+
+// The fixed-point value of a mantissa, which must fit the type.
+template <typename T, typename M>
+inline T from_raw(const M& mantissa) {
+  T x;
+#ifdef __SYNTHESIS__
+#pragma HLS INLINE
+  x.range(T::width - 1, 0) = ap_int<T::width>(mantissa).range(T::width - 1, 0);
+#else
+  if (T::width <= 64) {
+    x.V = static_cast<int64_t>(mantissa);
+  } else {
+    ap_int<T::width> words = static_cast<int64_t>(mantissa >> (T::width <= 64 ? 0 : 32));
+    words <<= (T::width <= 64 ? 0 : 32);
+    words += static_cast<int64_t>(mantissa & 0xffffffffLL);
+    x.V = words.V;
+  }
+#endif
+  return x;
+}
+
+// Exact arithmetic with a result of W bits. The operands keep their own widths in hardware, so a
+// product takes a multiplier of their size and not of the result's.
+#ifdef __SYNTHESIS__
+#define INR_EXACT(W, A, OP, B) (typename ::inr::integer<W>::type((A)OP(B)))
+#else
+#define INR_EXACT(W, A, OP, B) (typename ::inr::integer<W>::type(A) OP(B))
+#endif
+
+template <int W, typename A, typename B>
+inline typename integer<W>::type add(const A& a, const B& b) {
+#pragma HLS INLINE
+  return INR_EXACT(W, a, +, b);
+}
+template <int W, typename A, typename B>
+inline typename integer<W>::type subtract(const A& a, const B& b) {
+#pragma HLS INLINE
+  return INR_EXACT(W, a, -, b);
+}
+template <int W, typename A, typename B>
+inline typename integer<W>::type multiply(const A& a, const B& b) {
+#pragma HLS INLINE
+  return INR_EXACT(W, a, *, b);
+}
+#undef INR_EXACT
+
+// a * 2**S in W bits.
+template <int W, int S, typename A>
+inline typename integer<W>::type shift_left(const A& a) {
+#pragma HLS INLINE
+#ifdef __SYNTHESIS__
+  return typename integer<W>::type(a) << S;
+#else
+  // A multiplication, because shifting a negative number to the left is undefined in C++14.
+  return typename integer<W>::type(a) * (typename integer<W>::type(1) << S);
+#endif
+}
+
+// The N lowest bits of a, not negative.
+template <int N, typename A>
+inline typename integer<N + 1>::type low_bits(const A& a) {
+#pragma HLS INLINE
+#ifdef __SYNTHESIS__
+  return ap_uint<N>(a);
+#else
+  return typename integer<N + 1>::type(a) & ((typename integer<N + 1>::type(1) << N) - 1);
+#endif
+}
+
+template <int W, typename A, typename B>
+inline typename integer<W>::type select(bool condition, const A& a, const B& b) {
+#pragma HLS INLINE
+  return condition ? typename integer<W>::type(a) : typename integer<W>::type(b);
+}
+
+// The nearest number to a in [low, high].
+template <int W, typename A>
+inline typename integer<W>::type clamp(const A& a, long long low, long long high) {
+#pragma HLS INLINE
+  if (a < low) return typename integer<W>::type(low);
+  if (a > high) return typename integer<W>::type(high);
+  return typename integer<W>::type(a);
+}
+
+// The operand of a shift by a variable amount in [0, 63].
+template <typename A>
+#ifdef __SYNTHESIS__
+inline ap_uint<6> shift_amount(const A& a) {
+#pragma HLS INLINE
+  return ap_uint<6>(a);
+}
+#else
+inline int shift_amount(const A& a) {
+  return static_cast<int>(a);
+}
+#endif
+
+// narrow<To, F, W>(m): the mantissa m, of W bits with F fraction bits, as a To: rounded and
+// saturated or wrapped as the type says. In simulation an overflow is counted.
+template <typename To, int F, int W, typename M>
+inline To narrow(const M& mantissa) {
+#ifdef __SYNTHESIS__
+#pragma HLS INLINE
+  const ap_fixed<W, W - F> wide = from_raw<ap_fixed<W, W - F> >(mantissa);
+  return To(wide);
+#else
+  typedef fixed_traits<To> to;
+  static_assert(to::width <= 64, "a stream element has at most 64 bits");
+  static_assert(to::rounding == AP_RND || to::rounding == AP_TRN, "AP_RND or AP_TRN");
+  static_assert(to::overflow == AP_SAT || to::overflow == AP_WRAP, "AP_SAT or AP_WRAP");
+  const int right = F - to::fraction;
+  const int left = right < 0 ? -right : 0;
+  const int drop = right > 0 ? (right < W ? right : W) : 0;
+  typedef typename integer<((left + W < 127) ? W + left + 1 : 128)>::type wide;
+  static_assert(W + left < 128, "the conversion needs more than 128 bits");
+  wide m = wide(mantissa) * (wide(1) << left);
+  if (drop > 0) {
+    // Floor, then the half: adding the half first could overflow.
+    const wide half = to::rounding == AP_RND ? (m >> (drop > 0 ? drop - 1 : 0)) & 1 : 0;
+    m = (m >> drop) + (right > W ? 0 : half);
+    if (right > W && to::rounding == AP_RND) m = 0;
+  }
+  const int bits = to::width < W + left ? to::width : W + left;
+  const wide high = (wide(1) << (bits - 1)) - 1;
+  if (m > high || m < -high - 1) {
+    sim::overflow();
+    if (to::overflow == AP_SAT) m = m < 0 ? -high - 1 : high;
+  }
+  return from_raw<To>(m);
+#endif
+}
+
+// narrow<To>(x): the same for a fixed-point value.
+template <typename To, int W, int I, ap_q_mode Q, ap_o_mode O, int N>
+inline To narrow(const ap_fixed_base<W, I, true, Q, O, N>& x) {
+#pragma HLS INLINE
+  return narrow<To, W - I, W>(raw(x));
+}
+
+}  // namespace inr
+
+#endif
