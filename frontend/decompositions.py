@@ -1,0 +1,162 @@
+"""
+Which ATen operators are taken apart while tracing, and how.
+
+The table is small on purpose. PyTorch's full tables turn the gradient of an index into
+`arange`, `eq` and `where`, which no later stage would recognise for the scatter that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch._decomp import get_decompositions
+from torch._ops import OpOverload
+
+_aten = torch.ops.aten
+
+_Table = dict[OpOverload, Callable[..., Any]]
+
+# PyTorch's own decomposition is right for these: forwards that are formulas over simpler
+# functions, and the gradients that torch-mlir has no operation for.
+_FROM_PYTORCH = (
+    _aten._log_softmax,
+    _aten._prelu_kernel,
+    _aten._softmax,
+    _aten._softmax_backward_data,
+    _aten.addcdiv,
+    _aten.addcmul,
+    _aten.addmv,
+    _aten.celu,
+    _aten.elu,
+    _aten.elu_backward,
+    _aten.erfc,
+    _aten.exp2,
+    _aten.gelu,
+    _aten.gelu_backward,
+    _aten.hardsigmoid,
+    _aten.hardswish,
+    _aten.hardtanh,
+    _aten.hardtanh_backward,
+    _aten.leaky_relu_backward,
+    _aten.lerp,
+    _aten.linalg_vector_norm,
+    _aten.log10,
+    _aten.log2,
+    _aten.log_sigmoid_backward,
+    _aten.log_sigmoid_forward,
+    _aten.masked_fill,
+    _aten.mish,
+    _aten.mish_backward,
+    _aten.mse_loss,
+    _aten.native_layer_norm,
+    _aten.native_layer_norm_backward,
+    _aten.select_backward,
+    _aten.sigmoid_backward,
+    _aten.silu,
+    _aten.silu_backward,
+    _aten.slice_backward,
+    _aten.softplus_backward,
+    _aten.threshold,
+    _aten.var,
+    _aten.var_mean,
+)
+
+
+def _full(size: Sequence[int], value: float, dtype: torch.dtype | None) -> torch.Tensor:
+    # Whatever makes a constant tensor becomes `aten.full`, which depends on no other tensor:
+    # the seeds of different derivatives are then equal, and CSE merges what follows from them.
+    return torch.full(size, value, dtype=dtype or torch.get_default_dtype())
+
+
+def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return _full(size, 0, dtype)
+
+
+def _ones(size: Sequence[int], dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return _full(size, 1, dtype)
+
+
+def _zeros_like(x: torch.Tensor, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return _full(x.shape, 0, dtype or x.dtype)
+
+
+def _ones_like(x: torch.Tensor, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return _full(x.shape, 1, dtype or x.dtype)
+
+
+def _full_like(
+    x: torch.Tensor, value: float, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return _full(x.shape, value, dtype or x.dtype)
+
+
+def _new_zeros(
+    x: torch.Tensor, size: Sequence[int], dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return _full(size, 0, dtype or x.dtype)
+
+
+def _new_ones(
+    x: torch.Tensor, size: Sequence[int], dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return _full(size, 1, dtype or x.dtype)
+
+
+def _new_full(
+    x: torch.Tensor, size: Sequence[int], value: float, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
+    return _full(size, value, dtype or x.dtype)
+
+
+def _fill(x: torch.Tensor, value: float) -> torch.Tensor:
+    return _full(x.shape, value, x.dtype)
+
+
+def _scalar_tensor(value: float, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    return _full((), value, dtype)
+
+
+def _tan(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x) / torch.cos(x)
+
+
+def _sinh(x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * (torch.exp(x) - torch.exp(-x))
+
+
+def _cosh(x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * (torch.exp(x) + torch.exp(-x))
+
+
+def _sinc(x: torch.Tensor) -> torch.Tensor:
+    # The quotient is taken of a number that is never zero, so that no NaN is ever made.
+    angle = torch.where(x == 0, torch.ones_like(x), x * torch.pi)
+    return torch.where(x == 0, torch.ones_like(x), torch.sin(angle) / angle)
+
+
+_OURS: dict[OpOverload, Callable[..., torch.Tensor]] = {
+    # Autograd's placeholder for "no gradient"; to everybody else it is a tensor of zeros.
+    _aten._efficientzerotensor.default: _zeros,
+    _aten.zeros.default: _zeros,
+    _aten.ones.default: _ones,
+    _aten.zeros_like.default: _zeros_like,
+    _aten.ones_like.default: _ones_like,
+    _aten.full_like.default: _full_like,
+    _aten.empty_like.default: _zeros_like,
+    _aten.new_zeros.default: _new_zeros,
+    _aten.new_ones.default: _new_ones,
+    _aten.new_full.default: _new_full,
+    _aten.fill.Scalar: _fill,
+    _aten.scalar_tensor.default: _scalar_tensor,
+    _aten.tan.default: _tan,
+    _aten.sinh.default: _sinh,
+    _aten.cosh.default: _cosh,
+    _aten.sinc.default: _sinc,
+}
+
+
+def decomposition_table() -> _Table:
+    """The table to trace with: operator to the function that computes it from simpler ones."""
+    return {**cast(_Table, get_decompositions(_FROM_PYTORCH)), **_OURS}

@@ -1,0 +1,264 @@
+"""A PyTorch function to a module of the `torch` dialect."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Node
+from torch_mlir.dialects import torch as torch_mlir_dialect
+from torch_mlir.extras.fx_importer import (
+    TORCH_DTYPE_TO_MLIR_TYPE,
+    FxImporter,
+    FxImporterHooks,
+    GraphNodeImporter,
+)
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func, FuncOp
+
+from ..dialects.torch import Torch
+from ..errors import CompileError
+from .derivatives import Outputs, nested_gradients
+from .mlir_bridge import Bridge, ir
+from .source_lines import line_of
+from .tracing import TracedGraph, trace
+
+NAME = "inr.name"
+"""The attribute of literals, arguments and results that holds their name in PyTorch."""
+
+
+@dataclass
+class ImportedModel:
+    """What `import_torch` made of a function."""
+
+    module: ModuleOp
+    """One `func.func` in the `torch` dialect; weights are inline, with their `inr.name`."""
+    input_names: list[str]
+    output_names: list[str]
+    notes: list[str]
+    """What was changed on the way in that the user should know, a sentence each."""
+    traced: TracedGraph = field(repr=False)
+    mlir_module: Any = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The module as torch-mlir prints it, weights inline, in its own custom syntax."""
+        return self.to_text()
+
+    def to_text(self, *, generic: bool = False, locations: bool = False) -> str:
+        """The module as torch-mlir prints it; with `locations`, each op with its source line."""
+        return self.mlir_module.operation.get_asm(
+            print_generic_op_form=generic,
+            enable_debug_info=locations,
+            use_local_scope=locations,
+        )
+
+    def reference(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """
+        What PyTorch computes in float64 with the weights of this model, output by output.
+
+        `inputs` have the shapes of the example inputs; each is widened to float64.
+        """
+        if len(inputs) != len(self.input_names):
+            raise CompileError(f"{len(inputs)} inputs for {', '.join(self.input_names)}")
+        for array, example, name in zip(inputs, self.traced.inputs, self.input_names, strict=True):
+            if array.shape != tuple(example.shape):
+                raise CompileError(
+                    f"input '{name}' has shape {list(array.shape)}, the model was imported for "
+                    f"{list(example.shape)}"
+                )
+        tensors = [torch.from_numpy(np.array(array)) for array in inputs]
+        return [out.numpy() for out in self.traced.evaluate_float64(tensors)]
+
+
+def import_torch(
+    fn: Callable[..., Any],
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    name: str = "main",
+    order: int | None = None,
+    outputs: Outputs = "all",
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> ImportedModel:
+    """
+    Imports `fn` for inputs of the shapes and types of `example_inputs`.
+
+    With an `order`, or `outputs` other than `all`, `fn` is a plain model `y = fn(x, …)`, and
+    what is imported are its derivatives with respect to `x`: see `nested_gradients`. Without,
+    `fn` is imported as it is; it may call `torch.autograd.grad` itself.
+
+    The function in the result is called `name`. Inputs are called what `fn` calls its
+    parameters unless `input_names` says otherwise, outputs by the keys of the dictionary that
+    `fn` returns, else `out0`, `out1`, …
+
+    Raises `CompileError` for anything that cannot be imported.
+    """
+    inputs = list(example_inputs)
+    names = list(input_names) if input_names is not None else _parameter_names(fn, len(inputs))
+    _check_inputs(inputs, names)
+    function = fn
+    if order is not None or outputs != "all":
+        function = nested_gradients(fn, order, outputs)
+    traced = trace(function, inputs, output_names)
+    return import_traced(traced, name=name, input_names=names)
+
+
+def import_traced(traced: TracedGraph, *, name: str, input_names: list[str]) -> ImportedModel:
+    """Imports a graph that is already traced; the parameters are those of `import_torch`."""
+    _reject_complex(traced.graph_module)
+    mlir_module = _to_mlir(traced, name)
+    _name_arguments(mlir_module, input_names, traced.output_names)
+    ctx = Context(allow_unregistered=True)
+    for dialect in (Builtin, Func, Torch):
+        ctx.load_dialect(dialect)
+    module = Bridge(ctx).module(mlir_module)
+    for op in module.ops:
+        if isinstance(op, FuncOp):
+            for argument, hint in zip(op.args, input_names, strict=True):
+                argument.name_hint = hint if argument.is_valid_name(hint) else None
+    module.verify()
+    return ImportedModel(
+        module, input_names, traced.output_names, traced.notes, traced, mlir_module
+    )
+
+
+def _parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
+    function = fn.forward if isinstance(fn, torch.nn.Module) else fn
+    names: list[str] = []
+    try:
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is not inspect.Parameter.VAR_POSITIONAL:
+                names.append(parameter.name)
+    except (TypeError, ValueError):
+        pass
+    return names[:count] if len(names) >= count else [f"x{index}" for index in range(count)]
+
+
+def _check_inputs(inputs: list[Any], names: list[str]) -> None:
+    if len(names) != len(inputs):
+        raise CompileError(f"{len(names)} input names for {len(inputs)} example inputs")
+    if not inputs:
+        raise CompileError("the function has no inputs: nothing would be computed at run time")
+    for tensor, name in zip(inputs, names, strict=True):
+        if not isinstance(tensor, torch.Tensor):
+            raise CompileError(
+                f"example input '{name}' is a {type(tensor).__name__}; it must be a tensor"
+            )
+        if not tensor.is_floating_point():
+            raise CompileError(
+                f"example input '{name}' is {_spell(tensor.dtype)}; "
+                "inputs must be of a floating-point type"
+            )
+
+
+def _spell(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _describe(node: Node) -> str:
+    op = str(node.target).removesuffix(".default")
+    where = line_of(node)
+    return f"{op}{f' ({where})' if where else ''}"
+
+
+def _reject_complex(graph_module: GraphModule) -> None:
+    for node in graph_module.graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "output" and isinstance(value, torch.Tensor) and value.is_complex():
+            raise CompileError(
+                f"{_describe(node)}: {_spell(value.dtype)} tensors are not supported; "
+                "write the real and the imaginary part as two real tensors"
+            )
+
+
+class _Literals(FxImporterHooks):
+    """Writes each constant once, inline, under its own name."""
+
+    def __init__(self, names: dict[int, str]):
+        self._names = names
+
+    def resolve_literal(self, gni: Any, literal: Any, info: Any) -> Any:
+        if not isinstance(literal, torch.Tensor):
+            return None
+        array = literal.detach().cpu().contiguous().numpy()
+        attributes = {
+            "value": ir.DenseElementsAttr.get(
+                array, type=TORCH_DTYPE_TO_MLIR_TYPE[literal.dtype](), shape=array.shape
+            )
+        }
+        if (name := self._names.get(id(literal))) is not None:
+            attributes[NAME] = ir.StringAttr.get(name)
+        return ir.Operation.create(
+            "torch.vtensor.literal",
+            results=[gni._cc.tensor_to_vtensor_type(literal)],
+            attributes=attributes,
+        ).result
+
+
+class _NodeImporter(GraphNodeImporter):
+    """Says which operator of which line it was when torch-mlir cannot import one."""
+
+    def _import_torch_op_overload(
+        self, loc: Any, node: Node, concrete_target: Any | None = None
+    ) -> None:
+        try:
+            super()._import_torch_op_overload(loc, node, concrete_target)
+        except Exception as error:
+            raise CompileError(
+                f"{_describe(node)}: torch-mlir cannot import it: {error}"
+            ) from error
+
+
+def _to_mlir(traced: TracedGraph, name: str) -> Any:
+    graph_module, names = _with_attributes(traced)
+    context = ir.Context()
+    context.allow_unregistered_dialects = True  # for the attribute `inr.name`
+    torch_mlir_dialect.register_dialect(context)
+    importer = FxImporter(
+        context=context, hooks=_Literals(names), graph_node_importer_cls=_NodeImporter
+    )
+    try:
+        importer.import_stateless_graph(graph_module.graph, func_name=name)
+        importer.module.operation.verify()
+    except CompileError:
+        raise
+    except Exception as error:
+        raise CompileError(f"torch-mlir cannot import the traced graph: {error}") from error
+    return importer.module
+
+
+def _with_attributes(traced: TracedGraph) -> tuple[GraphModule, dict[int, str]]:
+    """The graph with its constants as attributes of the module, and their names by identity."""
+    graph = torch.fx.Graph()
+    result = graph.graph_copy(traced.graph_module.graph, {})
+    graph.output(result)
+    graph_module = GraphModule(traced.graph_module, graph)
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    names: dict[int, str] = {}
+    constants = zip(
+        placeholders[len(traced.inputs) :], traced.constants, traced.constant_names, strict=True
+    )
+    for node, tensor, name in constants:
+        graph_module.register_buffer(node.name, tensor)
+        names[id(tensor)] = name
+        with graph.inserting_before(node):
+            attribute = graph.get_attr(node.name)
+        attribute.meta["val"] = node.meta["val"]
+        node.replace_all_uses_with(attribute)
+        graph.erase_node(node)
+    return graph_module, names
+
+
+def _name_arguments(module: Any, inputs: list[str], outputs: list[str]) -> None:
+    (function,) = module.body.operations
+    with module.context:
+        for key, names in (("arg_attrs", inputs), ("res_attrs", outputs)):
+            function.attributes[key] = ir.ArrayAttr.get(
+                [ir.DictAttr.get({NAME: ir.StringAttr.get(name)}) for name in names]
+            )
