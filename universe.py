@@ -29,6 +29,11 @@ INR_UNIVERSE = Universe(
         "inr": _lazy("dialects.inr", "Inr"),
         "torch": _lazy("dialects.torch", "Torch"),
     },
-    all_passes={},
+    all_passes={
+        "convert-torch-to-inr": _lazy("passes.convert_torch_to_inr", "ConvertTorchToInrPass"),
+        "inr-cse": _lazy("passes.inr_cse", "InrCsePass"),
+        "inr-fold-transpose": _lazy("passes.inr_fold_transpose", "InrFoldTransposePass"),
+        "inr-simplify": _lazy("passes.inr_simplify", "InrSimplifyPass"),
+    },
     all_targets={},
 )
