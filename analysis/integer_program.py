@@ -10,6 +10,7 @@ multiplications are known exactly.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -44,7 +45,7 @@ def signed_bits(low: int, high: int) -> int:
     return max(high.bit_length(), (~low).bit_length() if low < 0 else 0) + 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Value:
     """A variable of a program; every value it takes lies in [low, high]."""
 
@@ -104,6 +105,14 @@ class Program:
     def comment(self, text: str) -> None:
         """Put `text` before the next operation in the C++."""
         self._comment = text
+
+    def named(self, name: str, value: Value) -> Value:
+        """The same value, called `name` (or `name_2`, ...) in the C++."""
+        if value.name.startswith("t"):
+            taken = {i.result.name for i in self.instructions}
+            suffixes = itertools.chain([""], (f"_{n}" for n in itertools.count(2)))
+            value.name = next(name + s for s in suffixes if name + s not in taken)
+        return value
 
     def input(self, name: str, low: int, high: int) -> Value:
         """A variable given from outside."""
@@ -240,24 +249,24 @@ class Program:
         for i in self._live():
             if i.comment:
                 lines.append(f"{indent}// {i.comment}")
-            if i.operation in ("input", "constant"):
+            if i.operation == "input":
                 continue
-            expression = _CPP[i.operation](i, [_cpp_operand(self, a) for a in i.arguments])
+            expression = _CPP[i.operation](i, [self.cpp_operand(a) for a in i.arguments])
             declared = f"const inr::integer<{i.result.bits}>::type {i.result.name}"
             lines.append(f"{indent}{declared} = {expression};")
         return "\n".join(lines)
 
+    def cpp_operand(self, value: Value) -> str:
+        """A value in an expression: its name, or its number if it has only one."""
+        return value.name if value.low != value.high else _cpp_literal(value.low)
+
     def _live(self) -> list[Instruction]:
         """The instructions that an output needs, in order."""
-        needed = set(self.outputs)
+        needed = {v for v in self.outputs if v.low != v.high}
         for i in reversed(self.instructions):
             if i.result in needed:
-                needed.update(i.arguments)
+                needed.update(a for a in i.arguments if a.low != a.high)
         return [i for i in self.instructions if i.result in needed]
-
-    def literal(self, value: Value) -> int | None:
-        """The number a value is, if it is a constant."""
-        return value.low if value.low == value.high and value.name.startswith("t") else None
 
 
 def _as_object(array: Any) -> Any:
@@ -291,14 +300,7 @@ _EVALUATE: dict[Operation, Callable[[Instruction, list[Any]], Any]] = {
 
 
 def _cpp_literal(value: int) -> str:
-    return f"{value}LL" if abs(value) >= 1 << 31 else str(value)
-
-
-def _cpp_operand(program: Program, value: Value) -> str:
-    number = program.literal(value)
-    if number is None:
-        return value.name
-    return f"inr::integer<{value.bits}>::type({_cpp_literal(number)})"
+    return f"{value}LL" if not -(1 << 31) < value < 1 << 31 else str(value)
 
 
 def _cpp_template(name: str) -> Callable[[Instruction, list[str]], str]:
@@ -310,6 +312,15 @@ def _cpp_template(name: str) -> Callable[[Instruction, list[str]], str]:
     return render
 
 
+def _cpp_multiply(i: Instruction, a: list[str]) -> str:
+    # A literal would count as an operand of 32 or 64 bits.
+    operands = [
+        text if v.low != v.high else f"inr::integer<{v.bits}>::type({text})"
+        for v, text in zip(i.arguments, a, strict=True)
+    ]
+    return _cpp_template("multiply")(i, operands)
+
+
 def _cpp_lookup(i: Instruction, a: list[str]) -> str:
     assert i.rom is not None
     return f"{i.rom.name}[int({a[0]})]"
@@ -318,7 +329,7 @@ def _cpp_lookup(i: Instruction, a: list[str]) -> str:
 _CPP: dict[Operation, Callable[[Instruction, list[str]], str]] = {
     "add": _cpp_template("add"),
     "subtract": _cpp_template("subtract"),
-    "multiply": _cpp_template("multiply"),
+    "multiply": _cpp_multiply,
     "shift_left": lambda i, a: f"inr::shift_left<{i.result.bits}, {i.parameters[0]}>({a[0]})",
     "shift_right": lambda i, a: f"{a[0]} >> {i.parameters[0]}",
     "shift_right_by": lambda i, a: f"{a[0]} >> inr::shift_amount({a[1]})",

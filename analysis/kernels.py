@@ -143,6 +143,7 @@ class UnaryKernel:
         ``inr/math.hpp``.
         """
         source, target = self.source.cpp(), self.target.cpp()
+        result = self.program.cpp_operand(self.program.outputs[0])
         return "\n".join(
             [
                 f"// {self.function}: <{self.source.width}, {self.source.integer}> to "
@@ -150,11 +151,13 @@ class UnaryKernel:
                 f"error at most {self.max_ulp:.2f} ulp (measured)",
                 f"// {_describe(self.table)}",
                 f"struct {identifier} {{",
-                f"  static {target} apply(const {source}& argument) {{",
+                f"  typedef {source} source;",
+                f"  typedef {target} target;",
+                "  static target apply(const source& argument) {",
                 "#pragma HLS INLINE",
                 f"    const inr::integer<{self.source.width}>::type x = inr::raw(argument);",
                 self.program.cpp_body("    "),
-                f"    return inr::from_raw<{target} >({self.program.outputs[0].name});",
+                f"    return inr::from_raw<target>({result});",
                 "  }",
                 "};",
                 "",
@@ -196,7 +199,7 @@ class SinCosKernel:
         target& c)``; needs ``inr/math.hpp``.
         """
         phase, target = self.phase.cpp(), self.target.cpp()
-        sine, cosine = self.program.outputs
+        sine, cosine = (self.program.cpp_operand(v) for v in self.program.outputs)
         return "\n".join(
             [
                 f"// sine and cosine of quarter turns: <{self.phase.width}, "
@@ -204,12 +207,14 @@ class SinCosKernel:
                 f"error at most {self.max_ulp:.2f} ulp (measured)",
                 f"// {_describe(self.table)}",
                 f"struct {identifier} {{",
-                f"  static void apply(const {phase}& argument, {target}& s, {target}& c) {{",
+                f"  typedef {phase} source;",
+                f"  typedef {target} target;",
+                "  static void apply(const source& argument, target& s, target& c) {",
                 "#pragma HLS INLINE",
                 f"    const inr::integer<{self.phase.width}>::type x = inr::raw(argument);",
                 self.program.cpp_body("    "),
-                f"    s = inr::from_raw<{target} >({sine.name});",
-                f"    c = inr::from_raw<{target} >({cosine.name});",
+                f"    s = inr::from_raw<target>({sine});",
+                f"    c = inr::from_raw<target>({cosine});",
                 "  }",
                 "};",
                 "",
@@ -262,14 +267,15 @@ class _Builder:
 
     def magnitude(self) -> tuple[Value, Value]:
         """(x < 0, |x|)"""
-        negative = self.p.less(self.x, self.p.constant(0))
-        either = self.p.select(negative, self.p.negate(self.x), self.x)
-        return negative, self.p.clamp(either, 0, -self.source.minimum)
+        negative = self.p.named("negative", self.p.less(self.x, self.p.constant(0)))
+        opposite = self.p.named("opposite", self.p.negate(self.x))
+        either = self.p.select(negative, opposite, self.x)
+        return negative, self.p.named("magnitude", self.p.clamp(either, 0, -self.source.minimum))
 
     def finish(self, y: Value, right: int) -> None:
         """Round `y` to nearest after a shift by `right`, saturate, and make it the output."""
         self.p.comment("round and saturate")
-        rounded = self.p.round_shift(y, right)
+        rounded = self.p.named("rounded", self.p.round_shift(y, right))
         self.p.outputs.append(self.p.clamp(rounded, self.target.minimum, self.target.maximum))
 
     def trim(self, u: Value, fraction: int, needed: int) -> tuple[Value, int, int]:
@@ -295,7 +301,8 @@ class _Builder:
                 added = self.p.select(small, self.p.constant(step), self.p.constant(0))
                 zeros = self.p.add(zeros, added)
             step //= 2
-        return a, self.p.clamp(zeros, 0, bits - 1)
+        self.p.named("normalised", a)
+        return a, self.p.named("zeros", self.p.clamp(zeros, 0, bits - 1))
 
 
 def _build_symmetric(b: _Builder, function: str) -> Table:
@@ -354,8 +361,8 @@ def _build_exp(b: _Builder) -> Table:
     b.p.comment("x log2(e)")
     product = b.p.multiply(x, b.p.constant(scale))
     t = b.p.round_shift(product, x_fraction + scale_fraction - t_fraction)
-    n = b.p.shift(t, -t_fraction)
-    u = b.p.low_bits(t, t_fraction)
+    n = b.p.named("whole", b.p.shift(t, -t_fraction))
+    u = b.p.named("fraction", b.p.low_bits(t, t_fraction))
     table = b.table([np.exp2], u, t_fraction, output_fraction)
     y = emit_lookup(b.p, table, u)
     b.p.comment("times two to the whole part")
@@ -405,7 +412,7 @@ def _build_root(b: _Builder, function: str) -> Table:
     a = b.p.clamp(b.x, 0, source.maximum)
     none = b.p.less(a, b.p.constant(1))
     m, zeros = b.normalise(a, bits)
-    exponent = b.p.subtract(b.p.constant(bits - 1 - source.fraction), zeros)
+    exponent = b.p.named("exponent", b.p.subtract(b.p.constant(bits - 1 - source.fraction), zeros))
     b.p.comment("an even exponent, the odd bit to the table")
     odd = b.p.low_bits(exponent, 1)
     half = b.p.shift(exponent, -1)
@@ -454,7 +461,7 @@ def _build_log(b: _Builder, function: str) -> Table:
     working = table.spec.working_fraction
     whole = np.rint(np.ldexp(exponents * _LN2, working)).astype(np.int64)
     b.p.comment("the exponent times log(2)")
-    y = b.p.add(y, b.p.lookup("exponent", whole, zeros))
+    y = b.p.add(y, b.p.lookup("exponents", whole, zeros))
     lowest = b.p.constant(target.minimum << table.spec.guard)
     b.finish(b.p.select(none, lowest, y), table.spec.guard)
     return table
@@ -559,22 +566,23 @@ def _build_sincos(b: _Builder) -> Table:
         # Whole numbers of quarter turns: one fraction bit keeps the table from being empty.
         x, x_fraction = p.shift(p.low_bits(x, 2), 1 - x_fraction), 1
     p.comment("quadrant, and the angle within it")
-    q = p.low_bits(p.shift(x, -x_fraction), 2)
-    u = p.low_bits(x, x_fraction)
+    q = p.named("quadrant", p.low_bits(p.shift(x, -x_fraction), 2))
+    u = p.named("angle", p.low_bits(x, x_fraction))
     u, u_fraction, dropped = b.trim(u, x_fraction, fraction + _guard(fraction) + 2)
     table = b.table([_quarter_sine], u, u_fraction, fraction, dropped)
     if table.order == 0:
-        s = emit_lookup(p, table, u, name="sine")
+        s = emit_lookup(p, table, u, name="sines")
         both = b.table([_quarter_cosine], u, u_fraction, fraction, dropped)
-        c = emit_lookup(p, both, u, name="cosine")
+        c = emit_lookup(p, both, u, name="cosines")
     else:
         s, c = _emit_quadrant(p, table, u)
     p.comment("fold the quadrant")
-    odd = p.low_bits(q, 1)
-    second = p.less(p.constant(1), q)
+    odd = p.named("odd", p.low_bits(q, 1))
+    second = p.named("negative_sine", p.less(p.constant(1), q))
     middle = p.low_bits(p.shift(p.add(q, p.constant(1)), -1), 1)
-    sine = p.select(odd, c, s)
-    cosine = p.select(odd, s, c)
+    p.named("negative_cosine", middle)
+    sine = p.named("sine", p.select(odd, c, s))
+    cosine = p.named("cosine", p.select(odd, s, c))
     b.finish(p.select(second, p.negate(sine), sine), table.spec.guard)
     b.finish(p.select(middle, p.negate(cosine), cosine), table.spec.guard)
     return table

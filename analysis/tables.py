@@ -211,6 +211,7 @@ def emit_lookup(
     None if there is one), and return the result, at `working_fraction` fraction bits.
     """
     index = program.shift(u, -table.low) if table.low < u.bits - 1 else program.constant(0)
+    program.named("segment", index)
     if bank is not None:
         start = program.select(bank, program.constant(table.segments), program.constant(0))
         index = program.add(index, start)
@@ -219,7 +220,7 @@ def emit_lookup(
         return program.lookup(f"{name}0", table.coefficients[0], index)
     program.comment("distance from the centre of the segment")
     low = program.low_bits(u, table.low)
-    z = program.subtract(low, program.constant(1 << (table.low - 1)))
+    z = program.named("z", program.subtract(low, program.constant(1 << (table.low - 1))))
     return emit_polynomial(program, table, index, z, name)
 
 

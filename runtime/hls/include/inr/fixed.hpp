@@ -12,6 +12,12 @@
 #include "ap_int.h"
 #include "inr/overflow.hpp"
 
+// Defined in synthesis. A simulation may define it too, to run on the very widths of the hardware
+// (some thirty times slower).
+#if defined(__SYNTHESIS__) && !defined(INR_EXACT_WIDTHS)
+#define INR_EXACT_WIDTHS
+#endif
+
 namespace inr {
 
 namespace detail {
@@ -34,7 +40,7 @@ template <>
 struct native<8> {
   typedef int64_t type;
 };
-#ifndef __SYNTHESIS__
+#ifndef INR_EXACT_WIDTHS
 template <>
 struct native<16> {
   __extension__ typedef __int128 type;
@@ -46,7 +52,7 @@ struct native<16> {
 // integer<W>::type: a signed integer of at least W bits (1 <= W <= 128 in simulation).
 template <int W>
 struct integer {
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
   typedef ap_int<W> type;
 #else
   static_assert(W >= 1 && W <= 128, "an integer of the simulation has 1 to 128 bits");
@@ -58,7 +64,7 @@ struct integer {
 // quickly and stay small.
 template <int W>
 struct rom {
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
   typedef ap_int<W> type;
 #else
   static_assert(W >= 1 && W <= 64, "a table entry has 1 to 64 bits");
@@ -81,7 +87,7 @@ struct fixed_traits<ap_fixed<W, I, Q, O, N> > {
 // The mantissa of a fixed-point value.
 template <int W, int I, ap_q_mode Q, ap_o_mode O, int N>
 inline typename integer<W>::type raw(const ap_fixed_base<W, I, true, Q, O, N>& x) {
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
 #pragma HLS INLINE
   ap_int<W> m;
   m.range(W - 1, 0) = x.range(W - 1, 0);
@@ -99,7 +105,7 @@ inline typename integer<W>::type raw(const ap_fixed_base<W, I, true, Q, O, N>& x
 template <typename T, typename M>
 inline T from_raw(const M& mantissa) {
   T x;
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
 #pragma HLS INLINE
   x.range(T::width - 1, 0) = ap_int<T::width>(mantissa).range(T::width - 1, 0);
 #else
@@ -117,7 +123,7 @@ inline T from_raw(const M& mantissa) {
 
 // Exact arithmetic with a result of W bits. The operands keep their own widths in hardware, so a
 // product takes a multiplier of their size and not of the result's.
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
 #define INR_EXACT(W, A, OP, B) (typename ::inr::integer<W>::type((A)OP(B)))
 #else
 #define INR_EXACT(W, A, OP, B) (typename ::inr::integer<W>::type(A) OP(B))
@@ -144,7 +150,7 @@ inline typename integer<W>::type multiply(const A& a, const B& b) {
 template <int W, int S, typename A>
 inline typename integer<W>::type shift_left(const A& a) {
 #pragma HLS INLINE
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
   return typename integer<W>::type(a) << S;
 #else
   // A multiplication, because shifting a negative number to the left is undefined in C++14.
@@ -156,7 +162,7 @@ inline typename integer<W>::type shift_left(const A& a) {
 template <int N, typename A>
 inline typename integer<N + 1>::type low_bits(const A& a) {
 #pragma HLS INLINE
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
   return ap_uint<N>(a);
 #else
   return typename integer<N + 1>::type(a) & ((typename integer<N + 1>::type(1) << N) - 1);
@@ -180,7 +186,7 @@ inline typename integer<W>::type clamp(const A& a, long long low, long long high
 
 // The operand of a shift by a variable amount in [0, 63].
 template <typename A>
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
 inline ap_uint<6> shift_amount(const A& a) {
 #pragma HLS INLINE
   return ap_uint<6>(a);
@@ -195,7 +201,7 @@ inline int shift_amount(const A& a) {
 // saturated or wrapped as the type says. In simulation an overflow is counted.
 template <typename To, int F, int W, typename M>
 inline To narrow(const M& mantissa) {
-#ifdef __SYNTHESIS__
+#ifdef INR_EXACT_WIDTHS
 #pragma HLS INLINE
   const ap_fixed<W, W - F> wide = from_raw<ap_fixed<W, W - F> >(mantissa);
   return To(wide);
