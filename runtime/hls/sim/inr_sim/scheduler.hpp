@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes as stackful fibers on one thread, and the type-independent part of a bounded FIFO.
+//
+// A process runs until it reads an empty FIFO or writes a full one; then the next one that can
+// run does. Processes are deterministic and each FIFO has one writer and one reader, so whether
+// the network finishes does not depend on this order: when no fiber can run and some have not
+// finished, the design deadlocks in every execution with these depths.
+#ifndef INR_SIM_SCHEDULER_HPP
+#define INR_SIM_SCHEDULER_HPP
+
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// glibc's fortified longjmp refuses a jump to another stack as an overflow; this names the plain
+// function whatever _FORTIFY_SOURCE is.
+extern "C" void inr_sim_jump(struct __jmp_buf_tag*, int) __asm__("_longjmp")
+    __attribute__((noreturn));
+
+namespace inr {
+namespace sim {
+
+class fifo;
+class region;
+struct process;
+
+enum exit_status { status_deadlock = 3, status_misuse = 4 };
+
+enum class waiting { nothing, token, space, children };
+
+// One fiber.
+struct process {
+  std::string name;
+  process* parent = nullptr;  // the process whose body opened the region this one belongs to
+  region* home = nullptr;
+  waiting state = waiting::nothing;
+  fifo* blocked_on = nullptr;
+  bool started = false;
+  bool finished = false;
+  std::uint64_t overflows = 0;
+  // Addresses in the call's closure, among them those of the FIFOs that it names.
+  std::vector<const void*> mentions;
+
+  virtual ~process() {
+    if (stack_ != nullptr) munmap(stack_, stack_bytes_);
+  }
+  virtual void body() = 0;
+
+  jmp_buf resume_point;
+  ucontext_t context;
+
+  void make_stack(std::size_t bytes) {
+    const std::size_t page = std::size_t(sysconf(_SC_PAGESIZE));
+    stack_bytes_ = (bytes + page - 1) / page * page + page;
+    // Buffers of kernels live on the stack, so it is large and only touched pages cost memory.
+    void* memory = mmap(nullptr, stack_bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      std::fprintf(stderr, "simulation: no memory for the stack of process '%s' (%zu bytes; "
+                   "INR_SIM_STACK_KB sets it)\n", name.c_str(), stack_bytes_);
+      std::exit(status_misuse);
+    }
+    stack_ = memory;
+    mprotect(stack_, page, PROT_NONE);  // running over the end faults instead of corrupting
+    getcontext(&context);
+    context.uc_stack.ss_sp = static_cast<char*>(stack_) + page;
+    context.uc_stack.ss_size = stack_bytes_ - page;
+    context.uc_link = nullptr;
+  }
+
+ private:
+  void* stack_ = nullptr;
+  std::size_t stack_bytes_ = 0;
+};
+
+template <class Body>
+struct process_of : process {
+  explicit process_of(const Body& call) : call_(call) {
+    // A closure that captures by reference holds one pointer for each variable it names. Knowing
+    // them names the other end of a FIFO even before that end has touched it.
+    const unsigned char* bytes = reinterpret_cast<const unsigned char*>(&call_);
+    for (std::size_t at = 0; at + sizeof(void*) <= sizeof(Body); at += sizeof(void*)) {
+      const void* address;
+      std::memcpy(&address, bytes + at, sizeof address);
+      mentions.push_back(address);
+    }
+  }
+  void body() override { call_(); }
+
+ private:
+  Body call_;
+};
+
+// What the report says of a FIFO or a process, over all runs of its region.
+struct fifo_record {
+  int element_bits = 0;
+  std::uint64_t declared_depth = 0, final_depth = 0, maximum_occupancy = 0, tokens = 0;
+};
+
+struct region_record {
+  std::string name;
+  std::uint64_t runs = 0;
+  double seconds = 0;
+  std::vector<std::pair<std::string, fifo_record>> fifos;  // in the order of their declaration
+  std::vector<std::pair<std::string, std::uint64_t>> overflows;  // by process
+};
+
+// State of the simulation. One for the program: translation units share it.
+class scheduler {
+ public:
+  static scheduler& instance() {
+    // Never destroyed: FIFOs of static storage may outlive any destructor.
+    static scheduler* the_one = new scheduler;
+    return *the_one;
+  }
+
+  bool grow() const { return grow_; }
+  std::size_t stack_bytes() const { return stack_bytes_; }
+
+  void add(process* task) {
+    alive_.push_back(task);
+    ready_.push_back(task);
+  }
+
+  void wake(process* task) {
+    task->state = waiting::nothing;
+    task->blocked_on = nullptr;
+    ready_.push_back(task);
+  }
+
+  // Suspends the running process until somebody wakes it.
+  void block(waiting state, fifo* on);
+
+  // Runs every process; returns when all have finished. Called from outside any process.
+  void run();
+
+  // The running fiber ended.
+  void finish();
+
+  void register_fifo(fifo* which) { fifos_.push_back(which); }
+  void forget_fifo(fifo* which) {
+    for (std::size_t i = fifos_.size(); i-- > 0;) {
+      if (fifos_[i] != which) continue;
+      fifos_.erase(fifos_.begin() + std::ptrdiff_t(i));
+      return;
+    }
+  }
+  // FIFOs that exist, in the order of their declaration.
+  const std::vector<fifo*>& fifos() const { return fifos_; }
+  std::uint64_t next_fifo_number() { return fifo_count_++; }
+
+  void record(const region& which, double seconds);
+  void count_outside_overflow() { ++outside_overflows_; }
+
+  // Writes the report as far as it goes and ends the program.
+  [[noreturn]] void fail(exit_status status, const char* verdict);
+
+ private:
+  scheduler() {
+    grow_ = flag("INR_SIM_GROW");
+    const char* kilobytes = std::getenv("INR_SIM_STACK_KB");
+    const long wanted = kilobytes == nullptr ? 0 : std::strtol(kilobytes, nullptr, 10);
+    stack_bytes_ = std::size_t(wanted > 0 ? wanted : 16384) * 1024;
+    const char* file = std::getenv("INR_SIM_REPORT");
+    if (file != nullptr) report_ = file;
+    std::atexit([] { scheduler::instance().conclude("finished"); });
+  }
+
+  static bool flag(const char* variable) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+  }
+
+  static void enter();
+  [[noreturn]] void resume(process* next);
+  process* next_ready();
+
+  const process* waits_for(const process* blocked) const;
+  std::vector<const process*> wait_cycle() const;
+  bool relieve(const std::vector<const process*>& cycle);
+  void explain_deadlock(const std::vector<const process*>& cycle) const;
+  void conclude(const char* verdict) const;
+  void write_report(const char* verdict) const;
+
+  bool grow_ = false;
+  std::size_t stack_bytes_ = 0;
+  std::string report_;
+  jmp_buf outside_;
+  std::deque<process*> ready_;
+  std::vector<process*> alive_;
+  std::vector<fifo*> fifos_;
+  std::uint64_t fifo_count_ = 0;
+  std::uint64_t outside_overflows_ = 0;
+  std::vector<region_record> records_;
+};
+
+// Whether `task` is `ancestor` or runs in a region that it opened.
+inline bool descends(const process* task, const process* ancestor) {
+  while (task != nullptr && task != ancestor) task = task->parent;
+  return task != nullptr;
+}
+
+// The process that runs now; null outside a region.
+template <class Dummy>
+struct running_process {
+  static process* value;
+};
+template <class Dummy>
+process* running_process<Dummy>::value = nullptr;
+
+inline process*& running() { return running_process<void>::value; }
+
+// The type-independent part of a FIFO.
+class fifo {
+ public:
+  const std::string& name() const { return name_; }
+  int element_bits() const { return element_bits_; }
+  std::uint64_t declared_depth() const { return declared_depth_; }
+  std::uint64_t depth() const { return depth_; }
+  std::uint64_t maximum_occupancy() const { return maximum_; }
+  // Written since the region started.
+  std::uint64_t tokens() const { return written_ - written_before_; }
+  std::uint64_t unread() const { return written_ - read_; }
+  process* writer() const { return writer_; }
+  process* reader() const { return reader_; }
+  bool external() const { return external_; }
+  bool internal() const { return internal_; }
+
+  // The other end is outside the region (an argument of the top function): unbounded here.
+  void make_external() {
+    external_ = true;
+    depth_ = UINT64_MAX;
+  }
+
+  // Storage inside a kernel: kept out of the report and never grown.
+  void make_internal() { internal_ = true; }
+
+  void grow() { ++depth_; }
+
+  // A region ended and its processes are about to go; `heir` is the process around them or null.
+  void rebind(process* heir) {
+    if (heir == nullptr) {
+      writer_ = reader_ = nullptr;
+      written_before_ = written_;
+      return;
+    }
+    if (descends(writer_, heir)) writer_ = heir;
+    if (descends(reader_, heir)) reader_ = heir;
+  }
+
+  // Blocks until there is a token, or room for one, without moving it. With these a FIFO of
+  // depth 2 stands for a ping-pong buffer, whose slot is taken before it is filled and given
+  // back after it was used.
+  void wait_for_token() {
+    if (reader_ != running()) bind_reader();
+    while (written_ == read_) scheduler::instance().block(waiting::token, this);
+  }
+  void wait_for_space() {
+    if (writer_ != running()) bind_writer();
+    while (written_ - read_ >= depth_) scheduler::instance().block(waiting::space, this);
+  }
+
+ protected:
+  fifo(const std::string& name, int depth, int element_bits)
+      : depth_(std::uint64_t(depth)), declared_depth_(std::uint64_t(depth)),
+        element_bits_(element_bits) {
+    scheduler& all = scheduler::instance();
+    const std::uint64_t number = all.next_fifo_number();
+    name_ = name.empty() ? "stream " + std::to_string(number) : name;
+    all.register_fifo(this);
+  }
+  ~fifo() { scheduler::instance().forget_fifo(this); }
+
+  void begin_read() {
+    if (reader_ != running()) bind_reader();
+    if (written_ != read_) return;
+    if (reader_ == nullptr) read_nothing();
+    wait_for_token();
+  }
+
+  void end_read() {
+    ++read_;
+    if (writer_ != nullptr && writer_->blocked_on == this) scheduler::instance().wake(writer_);
+  }
+
+  // A write from outside any process (a testbench that fills its inputs) never blocks.
+  void begin_write() {
+    if (writer_ != running()) bind_writer();
+    if (written_ - read_ < depth_ || writer_ == nullptr) return;
+    wait_for_space();
+  }
+
+  void end_write() {
+    ++written_;
+    if (written_ - read_ > maximum_) maximum_ = written_ - read_;
+    if (reader_ != nullptr && reader_->blocked_on == this) scheduler::instance().wake(reader_);
+  }
+
+  std::uint64_t read_ = 0;
+  std::uint64_t written_ = 0;
+  std::uint64_t depth_;
+
+ private:
+  void bind_reader() {
+    if (reader_ != nullptr && !descends(running(), reader_)) share("read", reader_);
+    reader_ = running();
+  }
+  void bind_writer() {
+    if (writer_ != nullptr && !descends(running(), writer_)) share("written", writer_);
+    writer_ = running();
+  }
+  [[noreturn]] void share(const char* verb, const process* first) const {
+    std::fprintf(stderr, "ERROR: FIFO '%s' is %s by two processes, '%s' and '%s'; a stream has one "
+                 "writer and one reader (inr::copy makes more)\n",
+                 name_.c_str(), verb, first->name.c_str(),
+                 running() == nullptr ? "outside" : running()->name.c_str());
+    scheduler::instance().fail(status_misuse, "shared stream");
+  }
+  [[noreturn]] void read_nothing() const {
+    std::fprintf(stderr, "ERROR: FIFO '%s' is read outside a region while it is empty\n",
+                 name_.c_str());
+    scheduler::instance().fail(status_misuse, "read of an empty stream");
+  }
+
+  std::uint64_t maximum_ = 0;
+  std::uint64_t written_before_ = 0;
+  process* writer_ = nullptr;
+  process* reader_ = nullptr;
+  std::uint64_t declared_depth_;
+  int element_bits_;
+  bool external_ = false;
+  bool internal_ = false;
+  std::string name_;
+};
+
+// A dataflow region: processes are added, and its destructor runs them all to their end. Inside
+// a process it is a part of that process, which waits for it.
+class region {
+ public:
+  explicit region(const char* name) : name_(name), parent_(running()) {}
+  region(const region&) = delete;
+  region& operator=(const region&) = delete;
+  ~region() { run(); }
+
+  template <class Body>
+  void add(const char* name, const Body& call) {
+    std::unique_ptr<process> task(new process_of<Body>(call));
+    task->name = parent_ == nullptr ? std::string(name) : parent_->name + "/" + name;
+    task->parent = parent_;
+    task->home = this;
+    task->make_stack(scheduler::instance().stack_bytes());
+    processes_.push_back(std::move(task));
+  }
+
+  const std::string& name() const { return name_; }
+  process* parent() const { return parent_; }
+  const std::vector<std::unique_ptr<process>>& processes() const { return processes_; }
+
+  // Whether `task` is one of this region's or part of one.
+  bool owns(const process* task) const {
+    while (task != nullptr && task->home != this) task = task->parent;
+    return task != nullptr;
+  }
+  bool uses(const fifo& which) const { return owns(which.writer()) || owns(which.reader()); }
+
+  // Notes that a process ended; wakes the process around them after the last.
+  void one_finished() {
+    if (--unfinished_ == 0 && parent_ != nullptr) scheduler::instance().wake(parent_);
+  }
+
+ private:
+  void run() {
+    scheduler& all = scheduler::instance();
+    const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    unfinished_ = processes_.size();
+    for (const std::unique_ptr<process>& task : processes_) all.add(task.get());
+    if (parent_ == nullptr) {
+      all.run();
+    } else if (unfinished_ != 0) {
+      all.block(waiting::children, nullptr);
+    }
+    check_all_read();
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (parent_ == nullptr) all.record(*this, spent.count());
+    for (const std::unique_ptr<process>& task : processes_) {
+      if (parent_ != nullptr) parent_->overflows += task->overflows;
+    }
+    for (fifo* each : all.fifos()) {
+      if (uses(*each)) each->rebind(parent_);
+    }
+  }
+
+  // A token that nobody took: the producer's and the consumer's rates differ.
+  void check_all_read() const;
+
+  std::string name_;
+  process* parent_;
+  std::vector<std::unique_ptr<process>> processes_;
+  std::size_t unfinished_ = 0;
+};
+
+// Counts a value that did not fit its type against the process that made it.
+inline void count_overflow() {
+  if (running() != nullptr) {
+    ++running()->overflows;
+  } else {
+    scheduler::instance().count_outside_overflow();
+  }
+}
+
+}  // namespace sim
+}  // namespace inr
+
+#include "verdict.hpp"
+
+#endif

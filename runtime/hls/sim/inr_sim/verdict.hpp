@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Switching between fibers, and what is said at the end: the deadlock and the processes in it,
+// tokens that nobody read, and the report. Included by scheduler.hpp.
+#ifndef INR_SIM_VERDICT_HPP
+#define INR_SIM_VERDICT_HPP
+
+#include "scheduler.hpp"
+
+namespace inr {
+namespace sim {
+
+inline void scheduler::enter() {
+  running()->body();
+  instance().finish();
+}
+
+inline void scheduler::resume(process* next) {
+  running() = next;
+  if (next->started) inr_sim_jump(next->resume_point, 1);
+  next->started = true;
+  makecontext(&next->context, &scheduler::enter, 0);
+  setcontext(&next->context);
+  std::abort();  // setcontext returns only on failure
+}
+
+// The next process to run; null when all have finished. Ends the program on a deadlock.
+inline process* scheduler::next_ready() {
+  if (ready_.empty() && !alive_.empty()) {
+    const std::vector<const process*> cycle = wait_cycle();
+    if (!grow_ || !relieve(cycle)) {
+      explain_deadlock(cycle);
+      fail(status_deadlock, "deadlock");
+    }
+  }
+  if (ready_.empty()) return nullptr;
+  process* next = ready_.front();
+  ready_.pop_front();
+  return next;
+}
+
+inline void scheduler::block(waiting state, fifo* on) {
+  process* self = running();
+  self->state = state;
+  self->blocked_on = on;
+  process* next = next_ready();
+  if (next == self) return;
+  if (_setjmp(self->resume_point) == 0) resume(next);
+}
+
+inline void scheduler::run() {
+  process* first = next_ready();
+  if (first == nullptr) return;
+  if (_setjmp(outside_) == 0) resume(first);
+}
+
+inline void scheduler::finish() {
+  process* self = running();
+  self->finished = true;
+  for (std::size_t i = 0; i < alive_.size(); ++i) {
+    if (alive_[i] != self) continue;
+    alive_.erase(alive_.begin() + std::ptrdiff_t(i));
+    break;
+  }
+  self->home->one_finished();
+  process* next = next_ready();
+  if (next != nullptr) resume(next);
+  running() = nullptr;
+  inr_sim_jump(outside_, 1);
+}
+
+// The process at the other end of what `blocked` waits for; null when there is none that could
+// still act.
+inline const process* scheduler::waits_for(const process* blocked) const {
+  if (blocked->state == waiting::children) {
+    for (const process* each : alive_) {
+      if (each->parent == blocked) return each;
+    }
+    return nullptr;
+  }
+  const fifo* on = blocked->blocked_on;
+  const process* other = blocked->state == waiting::token ? on->writer() : on->reader();
+  if (other != nullptr) return other->finished ? nullptr : other;
+  // It has not touched the FIFO yet: the one whose call names it. Latest first, so that a part
+  // of a process is preferred to the whole.
+  for (std::size_t i = alive_.size(); i-- > 0;) {
+    if (descends(blocked, alive_[i])) continue;
+    for (const void* mentioned : alive_[i]->mentions) {
+      if (mentioned == static_cast<const void*>(on)) return alive_[i];
+    }
+  }
+  return nullptr;
+}
+
+// Each blocked process waits for one other, so following them from any process ends at one that
+// waits for nobody or runs into a cycle; the first cycle found, in the order of the processes.
+inline std::vector<const process*> scheduler::wait_cycle() const {
+  for (const process* start : alive_) {
+    std::vector<const process*> path;
+    for (const process* at = start; at != nullptr; at = waits_for(at)) {
+      for (std::size_t i = 0; i < path.size(); ++i) {
+        if (path[i] != at) continue;
+        return std::vector<const process*>(path.begin() + std::ptrdiff_t(i), path.end());
+      }
+      path.push_back(at);
+    }
+  }
+  return std::vector<const process*>();
+}
+
+// Makes the shallowest full FIFO on the cycle one deeper; false when none is there to deepen.
+inline bool scheduler::relieve(const std::vector<const process*>& cycle) {
+  fifo* chosen = nullptr;
+  for (fifo* each : fifos_) {  // declaration order, which settles ties
+    if (each->internal()) continue;
+    for (const process* task : cycle) {
+      if (task->state != waiting::space || task->blocked_on != each) continue;
+      if (chosen == nullptr || each->depth() < chosen->depth()) chosen = each;
+    }
+  }
+  if (chosen == nullptr) return false;
+  chosen->grow();
+  wake(chosen->writer());
+  return true;
+}
+
+inline void scheduler::explain_deadlock(const std::vector<const process*>& cycle) const {
+  const process* root = alive_.front();
+  while (root->parent != nullptr) root = root->parent;
+  std::fprintf(stderr, "DEADLOCK in region '%s': no process can run and %zu have not finished\n",
+               root->home->name().c_str(), alive_.size());
+  for (const process* task : alive_) {
+    if (task->state == waiting::children) {
+      std::fprintf(stderr, "  process '%s' waits for its parts\n", task->name.c_str());
+      continue;
+    }
+    const fifo* on = task->blocked_on;
+    const bool reads = task->state == waiting::token;
+    const process* other = waits_for(task);
+    const process* gone = reads ? on->writer() : on->reader();
+    std::fprintf(stderr, "  process '%s' waits to %s FIFO '%s': %s, depth %llu, %llu tokens passed; ",
+                 task->name.c_str(), reads ? "read" : "write", on->name().c_str(),
+                 reads ? "empty" : "full", static_cast<unsigned long long>(on->depth()),
+                 static_cast<unsigned long long>(on->tokens() - on->unread()));
+    const char* role = reads ? "writer" : "reader";
+    if (other != nullptr) {
+      std::fprintf(stderr, "its %s is '%s'\n", role, other->name.c_str());
+    } else if (gone != nullptr) {
+      std::fprintf(stderr, "its %s '%s' has finished\n", role, gone->name.c_str());
+    } else {
+      std::fprintf(stderr, "it has no %s\n", role);
+    }
+  }
+  if (cycle.empty()) {
+    std::fprintf(stderr, "  no cycle: a process waits for one that is done or does not exist, so "
+                 "deeper FIFOs do not help\n");
+    return;
+  }
+  std::fprintf(stderr, "  cycle:");
+  for (const process* task : cycle) {
+    std::fprintf(stderr, " '%s'", task->name.c_str());
+    if (task->blocked_on == nullptr) {
+      std::fprintf(stderr, " ->");
+      continue;
+    }
+    std::fprintf(stderr, " -[%s %s]->", task->blocked_on->name().c_str(),
+                 task->state == waiting::token ? "empty" : "full");
+  }
+  std::fprintf(stderr, " '%s'\n", cycle.front()->name.c_str());
+  bool curable = false;
+  for (const process* task : cycle) curable = curable || task->state == waiting::space;
+  std::fprintf(stderr, curable ? "  a deeper FIFO among the full ones breaks it; INR_SIM_GROW=1 "
+                                 "finds how deep\n"
+                               : "  no FIFO on it is full, so deeper ones do not help\n");
+}
+
+inline void region::check_all_read() const {
+  bool complete = true;
+  for (const fifo* each : scheduler::instance().fifos()) {
+    if (each->unread() == 0 || each->external() || !owns(each->writer())) continue;
+    // Inside a process, a FIFO that leaves it is read by somebody else.
+    if (parent_ != nullptr && !owns(each->reader())) continue;
+    complete = false;
+    std::fprintf(stderr, "ERROR: region '%s' finished with %llu of %llu tokens unread in FIFO '%s', "
+                 "written by '%s' and read by '%s'\n",
+                 name_.c_str(), static_cast<unsigned long long>(each->unread()),
+                 static_cast<unsigned long long>(each->tokens()), each->name().c_str(),
+                 each->writer()->name.c_str(),
+                 each->reader() == nullptr ? "nobody" : each->reader()->name.c_str());
+  }
+  if (complete) return;
+  if (parent_ == nullptr) scheduler::instance().record(*this, 0);
+  scheduler::instance().fail(status_misuse, "unread tokens");
+}
+
+inline void scheduler::record(const region& which, double seconds) {
+  std::size_t at = 0;
+  while (at < records_.size() && records_[at].name != which.name()) ++at;
+  if (at == records_.size()) {
+    records_.emplace_back();
+    records_[at].name = which.name();
+  }
+  region_record& entry = records_[at];
+  entry.runs += 1;
+  entry.seconds += seconds;
+  // A later run declares the same FIFOs and processes in the same order, so look there first.
+  std::size_t place = 0;
+  for (const fifo* each : fifos_) {
+    if (each->internal() || !which.uses(*each)) continue;
+    if (place >= entry.fifos.size() || entry.fifos[place].first != each->name()) {
+      place = 0;
+      while (place < entry.fifos.size() && entry.fifos[place].first != each->name()) ++place;
+    }
+    if (place == entry.fifos.size()) entry.fifos.emplace_back(each->name(), fifo_record());
+    fifo_record& line = entry.fifos[place++].second;
+    line.element_bits = each->element_bits();
+    line.declared_depth = each->declared_depth();
+    if (!each->external()) line.final_depth = std::max(line.final_depth, each->depth());
+    line.maximum_occupancy = std::max(line.maximum_occupancy, each->maximum_occupancy());
+    line.tokens += each->tokens();
+  }
+  for (const std::unique_ptr<process>& task : which.processes()) {
+    std::size_t line = 0;
+    while (line < entry.overflows.size() && entry.overflows[line].first != task->name) ++line;
+    if (line == entry.overflows.size()) entry.overflows.emplace_back(task->name, 0);
+    entry.overflows[line].second += task->overflows;
+  }
+}
+
+inline void scheduler::fail(exit_status status, const char* verdict) {
+  std::vector<const region*> unfinished;
+  for (const process* each : alive_) {
+    while (each->parent != nullptr) each = each->parent;
+    if (unfinished.empty() || unfinished.back() != each->home) unfinished.push_back(each->home);
+  }
+  for (const region* each : unfinished) record(*each, 0);
+  conclude(verdict);
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
+inline void scheduler::conclude(const char* verdict) const {
+  for (const region_record& entry : records_) {
+    for (const std::pair<std::string, fifo_record>& each : entry.fifos) {
+      const fifo_record& line = each.second;
+      if (line.final_depth <= line.declared_depth) continue;
+      std::fprintf(stderr, "FIFO '%s' of region '%s': depth %llu is declared, %llu is needed\n",
+                   each.first.c_str(), entry.name.c_str(),
+                   static_cast<unsigned long long>(line.declared_depth),
+                   static_cast<unsigned long long>(line.final_depth));
+    }
+    for (const std::pair<std::string, std::uint64_t>& each : entry.overflows) {
+      if (each.second == 0) continue;
+      std::fprintf(stderr, "process '%s' of region '%s': %llu values did not fit their type\n",
+                   each.first.c_str(), entry.name.c_str(),
+                   static_cast<unsigned long long>(each.second));
+    }
+  }
+  if (!report_.empty()) write_report(verdict);
+}
+
+inline std::string json_string(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", unsigned(c));
+      quoted += code;
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+inline void scheduler::write_report(const char* verdict) const {
+  std::FILE* file = std::fopen(report_.c_str(), "w");
+  if (file == nullptr) {
+    std::fprintf(stderr, "simulation: cannot write the report '%s' (INR_SIM_REPORT)\n",
+                 report_.c_str());
+    return;
+  }
+  std::fprintf(file, "{\"verdict\": %s, \"overflows_outside\": %llu, \"regions\": [",
+               json_string(verdict).c_str(), static_cast<unsigned long long>(outside_overflows_));
+  const char* region_comma = "";
+  for (const region_record& entry : records_) {
+    std::fprintf(file, "%s\n {\"name\": %s, \"runs\": %llu, \"seconds\": %.6f,\n  \"fifos\": [",
+                 region_comma, json_string(entry.name).c_str(),
+                 static_cast<unsigned long long>(entry.runs), entry.seconds);
+    region_comma = ",";
+    const char* comma = "";
+    for (const std::pair<std::string, fifo_record>& each : entry.fifos) {
+      const fifo_record& line = each.second;
+      std::fprintf(file,
+                   "%s\n   {\"name\": %s, \"bits\": %d, \"declared_depth\": %llu, "
+                   "\"final_depth\": %llu, \"maximum_occupancy\": %llu, \"tokens\": %llu}",
+                   comma, json_string(each.first).c_str(), line.element_bits,
+                   static_cast<unsigned long long>(line.declared_depth),
+                   static_cast<unsigned long long>(line.final_depth),
+                   static_cast<unsigned long long>(line.maximum_occupancy),
+                   static_cast<unsigned long long>(line.tokens));
+      comma = ",";
+    }
+    std::fprintf(file, "],\n  \"processes\": [");
+    comma = "";
+    for (const std::pair<std::string, std::uint64_t>& each : entry.overflows) {
+      std::fprintf(file, "%s\n   {\"name\": %s, \"overflows\": %llu}", comma,
+                   json_string(each.first).c_str(), static_cast<unsigned long long>(each.second));
+      comma = ",";
+    }
+    std::fprintf(file, "]}");
+  }
+  std::fprintf(file, "\n]}\n");
+  std::fclose(file);
+}
+
+}  // namespace sim
+}  // namespace inr
+
+#endif
