@@ -140,6 +140,17 @@ class GraphBuilder:
         """The sum over `dims`, which the result does not have."""
         return self.insert(inr.ReduceSumOp(value, dims)) if dims else value
 
+    def like(self, op: Operation, operands: Sequence[SSAValue], shape: Sequence[int]) -> SSAValue:
+        """The elementwise operation `op` on other operands, all of `shape`."""
+        return self.insert(
+            type(op).create(
+                operands=operands,
+                result_types=[tensor_of(shape)],
+                properties=op.properties,
+                attributes=op.attributes,
+            )
+        )
+
     # --- shapes ------------------------------------------------------------------------------
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
