@@ -99,13 +99,17 @@ ELEMENTS = (Float32Type, Float64Type, FixedType)
 """What a stream can carry; f64 means that no format has been assigned yet."""
 
 
+STORAGES = ("srl", "lutram", "bram", "uram")
+"""What a FIFO can be made of: shift registers, or a memory of one of three kinds."""
+
+
 @irdl_attr_definition
 class StreamType(ParametrizedAttribute, TypeAttribute):
     """
     A FIFO that carries one array: `!array_stream.stream<64x256xf64, block = 4, depth = 18>`.
 
     `block` elements travel together (1 where it is not said); `depth` is the FIFO's capacity in
-    blocks, absent until it has been chosen.
+    blocks and `storage` what it is made of, absent until they have been chosen.
     """
 
     name = "array_stream.stream"
@@ -114,6 +118,7 @@ class StreamType(ParametrizedAttribute, TypeAttribute):
     element: Attribute
     block: IntAttr
     depth: IntAttr | NoneAttr
+    storage: StringAttr | NoneAttr
 
     def __init__(
         self,
@@ -121,12 +126,14 @@ class StreamType(ParametrizedAttribute, TypeAttribute):
         element: Attribute = f64,
         block: int = 1,
         depth: int | None = None,
+        storage: str | None = None,
     ):
         super().__init__(
             ArrayAttr([IntAttr(d) for d in shape]),
             element,
             IntAttr(block),
             NoneAttr() if depth is None else IntAttr(depth),
+            NoneAttr() if storage is None else StringAttr(storage),
         )
 
     @property
@@ -149,17 +156,22 @@ class StreamType(ParametrizedAttribute, TypeAttribute):
         """The depth in blocks, None while it is open."""
         return None if isinstance(self.depth, NoneAttr) else self.depth.data
 
+    @property
+    def storage_kind(self) -> str | None:
+        """What the FIFO is made of, None while it is open."""
+        return None if isinstance(self.storage, NoneAttr) else self.storage.data
+
     def with_shape(self, shape: Sequence[int]) -> StreamType:
         """The same element and block, another shape, depth open."""
         return StreamType(shape, self.element, self.block.data)
 
     def with_element(self, element: Attribute) -> StreamType:
         """The same stream of other numbers."""
-        return StreamType(self.extents, element, self.block.data, self.capacity)
+        return StreamType(self.extents, element, self.block.data, self.capacity, self.storage_kind)
 
-    def with_depth(self, depth: int | None) -> StreamType:
-        """The same stream at another depth in blocks."""
-        return StreamType(self.extents, self.element, self.block.data, depth)
+    def with_depth(self, depth: int | None, storage: str | None = None) -> StreamType:
+        """The same stream at another depth in blocks, made of something else."""
+        return StreamType(self.extents, self.element, self.block.data, depth, storage)
 
     def verify(self) -> None:
         if not isinstance(self.element, ELEMENTS):
@@ -172,16 +184,23 @@ class StreamType(ParametrizedAttribute, TypeAttribute):
             )
         if self.capacity is not None and self.capacity < 1:
             raise VerifyException(f"a FIFO holds at least one block, not {self.capacity}")
+        if self.storage_kind not in (None, *STORAGES):
+            raise VerifyException(
+                f"storage '{self.storage_kind}' is not one of {', '.join(STORAGES)}"
+            )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             shape, element = parser.parse_ranked_shape()
-            block, depth = 1, None
+            block, depth, storage = 1, None, None
             while parser.parse_optional_punctuation(","):
                 if parser.parse_optional_keyword("block"):
                     parser.parse_punctuation("=")
                     block = parser.parse_integer()
+                elif parser.parse_optional_keyword("storage"):
+                    parser.parse_punctuation("=")
+                    storage = parser.parse_identifier()
                 else:
                     parser.parse_keyword("depth")
                     parser.parse_punctuation("=")
@@ -191,6 +210,7 @@ class StreamType(ParametrizedAttribute, TypeAttribute):
             element,
             IntAttr(block),
             NoneAttr() if depth is None else IntAttr(depth),
+            NoneAttr() if storage is None else StringAttr(storage),
         )
 
     def print_parameters(self, printer: Printer) -> None:
@@ -202,6 +222,8 @@ class StreamType(ParametrizedAttribute, TypeAttribute):
                 printer.print_string(f", block = {self.block.data}")
             if self.capacity is not None:
                 printer.print_string(f", depth = {self.capacity}")
+            if self.storage_kind is not None:
+                printer.print_string(f", storage = {self.storage_kind}")
 
 
 def stream_type(value: SSAValue) -> StreamType:
