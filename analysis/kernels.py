@@ -340,22 +340,29 @@ def _softplus_tail(a: Reals) -> Reals:
     return np.log1p(np.exp(-a))
 
 
+def _clamp_real(p: Program, x: Value, fraction: int, low: float, high: float) -> Value:
+    """`x` clamped to real bounds (and a last place beyond), within its own range."""
+    upper = min(max(math.ceil(math.ldexp(high, fraction)) + 1, x.low), x.high)
+    lower = min(max(math.floor(math.ldexp(low, fraction)) - 1, x.low), upper)
+    return p.clamp(x, lower, upper)
+
+
 def _build_exp(b: _Builder) -> Table:
     """2**(x log2 e): the fraction by table, the whole part by a shift."""
     source, target = b.source, b.target
-    # Above `high` the result saturates, below `low` it rounds to zero.
-    high = math.ceil(math.ldexp((target.integer - 1) * _LN2, source.fraction)) + 1
-    low = math.floor(math.ldexp(-(target.fraction + 2) * _LN2, source.fraction)) - 1
-    high = min(max(high, source.minimum), source.maximum)
-    low = min(max(low, source.minimum), high)
     b.p.comment("beyond these the result saturates or rounds to zero")
-    x = b.p.clamp(b.x, low, high)
-    largest = math.ldexp(max(abs(low), abs(high), 1), -source.fraction)
-    top = math.floor(math.ldexp(high, -source.fraction) / _LN2)
+    high, low = (target.integer - 1) * _LN2, -(target.fraction + 2) * _LN2
+    x = _clamp_real(b.p, b.x, source.fraction, low, high)
+    x_fraction = max(source.fraction, 0)
+    if source.fraction < 0:
+        # The last place of a coarse format is far beyond the ends: clamp to them exactly.
+        x = _clamp_real(b.p, b.p.shift(x, -source.fraction), 0, low, high)
+    largest = math.ldexp(max(abs(x.low), abs(x.high), 1), -x_fraction)
+    top = min(math.floor(math.ldexp(x.high, -x_fraction) / _LN2), target.integer - 1)
     output_fraction = target.fraction + top
     guard = _guard(output_fraction)
     t_fraction = max(output_fraction + guard + 1, 1)
-    x, x_fraction, _ = b.trim(x, source.fraction, t_fraction + 2)
+    x, x_fraction, _ = b.trim(x, x_fraction, t_fraction + 2)
     scale_fraction = t_fraction + 1 + max(math.ceil(math.log2(largest)), -t_fraction)
     scale = round(math.ldexp(1.0 / _LN2, scale_fraction))
     b.p.comment("x log2(e)")
