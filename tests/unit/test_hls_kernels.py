@@ -376,8 +376,238 @@ PRODUCTS = [
 ]  # fmt: skip
 
 
+def memory_cases() -> list[Case]:
+    """Between memory and a stream alone: the outermost words, and repeated constants."""
+    cases = [
+        moved(element, block, lambda x: x, name="reblock_same", size=16,
+              call=f"inr::reblock<{element.cpp}, {block}, {block}, 16>(i0, o0)")
+        for element, block in [(Fixed(32, 3), 2), (Fixed(33, 3), 1), (Fixed(64, 30), 4)]
+    ]  # fmt: skip
+    for number, (element, block, repeat) in enumerate([(FLOAT, 2, 3), (WIDE, 1, 1), (LONG, 4, 2)]):
+        values = element.sample(np.random.default_rng(50 + number), 8)
+        cases.append(
+            Case(
+                name=f"constant_{number}",
+                call=f"inr::constant<{element.cpp}, {block}, {repeat}, 8>(constant_{number}, o0)",
+                inputs=[],
+                outputs=[Port(element, block, 8 * repeat)],
+                reference=lambda values=values, repeat=repeat: [np.tile(values, repeat)],
+                declarations=rom(element, f"constant_{number}", values),
+            )
+        )
+    return cases
+
+
+def reblock_cases() -> list[Case]:
+    return [
+        moved(element, bin, lambda x: x, size=24, out_block=bout, name=f"reblock_{bin}_{bout}",
+              call=f"inr::reblock<{element.cpp}, {bin}, {bout}, 24>(i0, o0)")
+        for element, bin, bout in [(FLOAT, 1, 4), (FLOAT, 4, 1), (NARROW, 2, 4), (NARROW, 12, 3)]
+    ]  # fmt: skip
+
+
+def broadcast_cases() -> list[Case]:
+    cases = []
+    for element, block, outer, repeat, inner in [
+        (FLOAT, 1, 3, 4, 5),
+        (NARROW, 2, 1, 3, 8),
+        (NARROW, 4, 2, 2, 4),
+        (FLOAT, 1, 6, 5, 1),
+        (NARROW, 2, 4, 6, 1),
+        (FLOAT, 4, 8, 4, 1),
+    ]:
+        shape = (outer, 1, inner)
+        cases.append(
+            moved(
+                element,
+                block,
+                lambda x, shape=shape, repeat=repeat: np.repeat(x.reshape(shape), repeat, 1),
+                name=f"broadcast_b{block}_{outer}_{repeat}_{inner}",
+                size=outer * inner,
+                call=f"inr::broadcast<{element.cpp}, {block}, {outer}, {repeat}, {inner}>(i0, o0)",
+            )
+        )
+    return cases
+
+
+def slice_cases() -> list[Case]:
+    cases = []
+    for element, block, outer, axis, inner, start, size, step in [
+        (FLOAT, 1, 3, 7, 1, 1, 3, 2),
+        (FLOAT, 1, 2, 5, 3, 0, 5, 1),
+        (NARROW, 2, 2, 9, 4, 2, 3, 3),
+        (NARROW, 4, 2, 12, 1, 4, 8, 1),
+        (FLOAT, 2, 1, 4, 3, 2, 2, 1),
+        (NARROW, 1, 4, 3, 2, 2, 1, 1),
+    ]:
+        arguments = f"{block}, {outer}, {axis}, {inner}, {start}, {size}, {step}"
+        shape = (outer, axis, inner)
+        taken = slice(start, start + (size - 1) * step + 1, step)
+        cases.append(
+            moved(
+                element,
+                block,
+                lambda x, shape=shape, taken=taken: x.reshape(shape)[:, taken],
+                name="slice_" + arguments.replace(", ", "_"),
+                size=outer * axis * inner,
+                call=f"inr::slice<{element.cpp}, {arguments}>(i0, o0)",
+            )
+        )
+    return cases
+
+
+def pad_cases() -> list[Case]:
+    cases = []
+    for element, block, outer, axis, inner, low, high in [
+        (FLOAT, 1, 2, 3, 1, 1, 2),
+        (NARROW, 2, 3, 2, 4, 0, 3),
+        (NARROW, 4, 2, 8, 1, 4, 0),
+        (FLOAT, 4, 1, 3, 4, 2, 1),
+    ]:
+        arguments = f"{block}, {outer}, {axis}, {inner}, {low}, {high}"
+        shape = (outer, axis, inner)
+        widths = [(0, 0), (low, high), (0, 0)]
+        cases.append(
+            moved(
+                element,
+                block,
+                lambda x, shape=shape, widths=widths: np.pad(x.reshape(shape), widths),
+                name="pad_" + arguments.replace(", ", "_"),
+                size=outer * axis * inner,
+                call=f"inr::pad<{element.cpp}, {arguments}>(i0, o0)",
+            )
+        )
+    return cases
+
+
+def transpose_cases() -> list[Case]:
+    cases = []
+    for element, block, outer, a, c, inner in [
+        (FLOAT, 1, 1, 3, 5, 1),
+        (NARROW, 2, 2, 3, 2, 4),
+        (NARROW, 4, 1, 4, 8, 1),
+        (FLOAT, 2, 3, 4, 2, 1),
+        (FLOAT, 1, 2, 2, 3, 3),
+    ]:
+        arguments = f"{block}, {outer}, {a}, {c}, {inner}"
+        shape = (outer, a, c, inner)
+        cases.append(
+            moved(
+                element,
+                block,
+                lambda x, shape=shape: x.reshape(shape).swapaxes(1, 2),
+                name="transpose_" + arguments.replace(", ", "_"),
+                size=outer * a * c * inner,
+                call=f"inr::transpose<{element.cpp}, {arguments}>(i0, o0)",
+            )
+        )
+    return cases
+
+
+def concat_cases() -> list[Case]:
+    cases = []
+    for target, sources, block, outer, inner, extents in [
+        (FLOAT, [FLOAT, FLOAT], 1, 3, 1, [2, 1]),
+        (FLOAT, [FLOAT], 4, 2, 4, [2]),
+        (NARROW, [Fixed(16, 6), NARROW, Fixed(12, 1)], 2, 2, 2, [1, 2, 3]),
+        (Fixed(11, 4, "TRN", "WRAP"), [WIDE, LONG], 4, 3, 1, [4, 8]),
+    ]:
+        shapes = [(outer, extent, inner) for extent in extents]
+
+        def reference(*arrays, target=target, sources=sources, shapes=shapes):
+            converted = [
+                np.array([target.convert(v, source.fraction) for v in array], array.dtype)
+                for array, source in zip(arrays, sources, strict=True)
+            ]
+            parts = [x.reshape(shape) for x, shape in zip(converted, shapes, strict=True)]
+            return [np.concatenate(parts, 1).reshape(-1)]
+
+        numbers = ", ".join(map(str, [block, outer, inner, *extents]))
+        streams = ", ".join(f"i{index}" for index in range(len(sources)))
+        cases.append(
+            Case(
+                name="concat_" + numbers.replace(", ", "_"),
+                call=f"inr::concat<{target.cpp}, {numbers}>(o0, {streams})",
+                inputs=[
+                    Port(source, block, outer * extent * inner)
+                    for source, extent in zip(sources, extents, strict=True)
+                ],
+                outputs=[Port(target, block, outer * inner * sum(extents))],
+                reference=reference,
+            )
+        )
+    return cases
+
+
+def reduce_cases() -> list[Case]:
+    cases = []
+    for target, source, bin, bout, outer, axis, inner in [
+        (FLOAT, FLOAT, 2, 2, 2, 5, 4),
+        (FLOAT, FLOAT, 4, 1, 3, 8, 1),
+        (NARROW, Fixed(12, 5), 1, 1, 2, 7, 3),
+        (Fixed(14, 9), WIDE, 4, 4, 1, 6, 8),
+        (WIDE, LONG, 2, 4, 8, 6, 1),
+        (Fixed(64, 40), Fixed(64, 30), 1, 2, 4, 5, 1),
+        (LONG, LONG, 1, 1, 3, 1, 1),
+    ]:
+        shape = (outer, axis, inner)
+
+        def reference(x, target=target, source=source, shape=shape):
+            sums = x.reshape(shape).sum(1).reshape(-1)
+            if isinstance(target, Float):
+                return [sums]
+            return [np.array([target.convert(v, source.fraction) for v in sums], object)]
+
+        def tolerance(x, shape=shape):
+            magnitude = np.abs(x).astype(float).reshape(shape).sum(1).reshape(-1)
+            return [2 * shape[1] * 2.0**-24 * magnitude]
+
+        numbers = ", ".join(map(str, [bin, bout, *shape]))
+        cases.append(
+            Case(
+                name="reduce_" + numbers.replace(", ", "_"),
+                call=f"inr::reduce_sum<{target.cpp}, {source.cpp}, {numbers}>(i0, o0)",
+                inputs=[Port(source, bin, outer * axis * inner)],
+                outputs=[Port(target, bout, outer * inner)],
+                reference=reference,
+                tolerance=tolerance if isinstance(target, Float) else None,
+            )
+        )
+    return cases
+
+
+def dynamic_cases() -> list[Case]:
+    cases = []
+    for m, k, n, blocks, lanes, a, b, target in [
+        (3, 4, 6, (1, 1, 1), (1, 1), FLOAT, FLOAT, FLOAT),
+        (2, 8, 4, (4, 2, 2), (2, 4), A27, Fixed(24, 3), Fixed(27, 14)),
+        (3, 6, 8, (2, 4, 4), (3, 2), Fixed(32, 4), Fixed(32, 8), NARROW),
+    ]:
+        shape = Product(m, k, n, blocks[0], blocks[2], *lanes, [a], [target], b)
+
+        def reference(x, w, shape=shape):
+            return product_reference(shape, w.reshape(shape.k, shape.n), None)(x)
+
+        def tolerance(x, w, shape=shape):
+            return float_tolerance(shape, w.reshape(shape.k, shape.n), None)(x)
+
+        numbers = ", ".join(map(str, [m, k, n, *blocks, *lanes]))
+        cases.append(
+            Case(
+                name="matmul_dynamic_" + numbers.replace(", ", "_"),
+                call=f"inr::matmul_dynamic<{numbers}>(i0, i1, o0)",
+                inputs=[Port(a, blocks[0], m * k), Port(b, blocks[1], k * n)],
+                outputs=[Port(target, blocks[2], m * n)],
+                reference=reference,
+                tolerance=tolerance if isinstance(target, Float) else None,
+            )
+        )
+    return cases
+
+
 def all_cases() -> list[Case]:
-    cases = copy_cases()
+    cases = memory_cases() + copy_cases() + reblock_cases() + broadcast_cases() + slice_cases()
+    cases += pad_cases() + transpose_cases() + concat_cases() + reduce_cases() + dynamic_cases()
     cases += [product_case(number, product) for number, product in enumerate(PRODUCTS)]
     for number, case in enumerate(cases):
         rng = np.random.default_rng(1000 + number)
@@ -436,3 +666,69 @@ def test_kernel(builds: Builds, number: int):
             np.testing.assert_array_equal(outputs[0], values.astype(port.element.word))
             continue
         assert np.all(np.abs(outputs[0] - values) <= bound)
+
+
+def test_the_cases_round_and_saturate():
+    """The data reach both ends of a conversion, so that the comparison above means something."""
+    (case,) = [case for case in CASES if case.name == "matmul_4"]
+    results = dict(zip(["wide", "middle", "narrow"], case.reference(*case.data), strict=True))
+    high = (1 << (NARROW.width - 1)) - 1
+    assert {high, -high - 1} <= set(results["narrow"])
+    assert len(set(results["narrow"]) - {high, -high - 1}) > 2
+
+
+MISTAKES = {
+    "copy: a copy with one output": "inr::copy<float, 1, 4>(a, b)",
+    "read: the block size does not divide": "inr::read<float, 1, 4>(memory, a); "
+    "inr::read<float, 4, 6>(memory, four)",
+    "reblock: one block size divides the other": "inr::reblock<float, 4, 6, 12>(four, six)",
+    "slice: the range leaves the axis": "inr::slice<float, 1, 1, 4, 1, 2, 3, 1>(a, b)",
+    "slice: a strided slice needs": "inr::slice<float, 4, 1, 8, 2, 0, 4, 2>(four, four)",
+    "transpose: the block size divides neither": (
+        "inr::transpose<float, 4, 1, 6, 4, 1>(four, four)"
+    ),
+    "broadcast: the block size does not divide": ("inr::broadcast<float, 4, 2, 2, 3>(four, four)"),
+    "concat: the block size does not divide": "inr::concat<float, 4, 1, 1, 4, 3>(four, four, four)",
+    "concat: one extent an input": "inr::concat<float, 4, 1, 1, 4, 4>(four, four)",
+    "reduce_sum: along an inner axis": "inr::reduce_sum<float, float, 4, 4, 1, 2, 6>(four, four)",
+    "matmul: the lanes along K do not divide K": (
+        "inr::matmul<1, 1, 4, 4, 1, 1, 3, 1, float>(weights, a, b)"
+    ),
+    "matmul: more output blocks at once": (
+        "inr::matmul<1, 1, 4, 4, 1, 1, 4, 4, float>(weights, a, b)"
+    ),
+    "matmul: J inputs, then J outputs": (
+        "inr::matmul<2, 1, 4, 4, 1, 1, 1, 1, float>(weights, a, b)"
+    ),
+    "matmul: operands and weights are all float or all fixed": (
+        "inr::matmul<1, 1, 4, 4, 1, 1, 1, 1, ap_fixed<8, 4> >(mantissas, a, b)"
+    ),
+    "matmul: an output's block size is not Bout": (
+        "inr::matmul<1, 1, 4, 4, 1, 1, 1, 1, float>(weights, a, four)"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def mistakes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the compiler says of all mistakes, each in a function of its own."""
+    functions = "\n".join(
+        f"void mistake_{number}(hls::stream<one>& a, hls::stream<one>& b, "
+        "hls::stream<inr::block<float, 4> >& four, hls::stream<inr::block<float, 6> >& six) {\n"
+        f"  (void)a; (void)b; (void)four; (void)six;\n  {call};\n}}"
+        for number, call in enumerate(MISTAKES.values())
+    )
+    source = tmp_path_factory.mktemp("mistakes") / "mistakes.cpp"
+    source.write_text(
+        '#include <hls_stream.h>\n#include "inr/kernels.hpp"\n'
+        "typedef inr::block<float, 1> one;\nfloat memory[64];\nfloat weights[4][4];\n"
+        f"signed char mantissas[4][4];\n{functions}\n"
+    )
+    command = ["g++", "-std=c++14", "-fsyntax-only", "-I", str(HLS / "sim")]
+    command += ["-I", str(HLS / "include"), "-isystem", str(ap_types()), str(source)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_is_named_at_compile_time(mistakes: str, message: str):
+    assert f"static assertion failed: {message}" in mistakes

@@ -48,7 +48,7 @@ struct element_bits<block<T, B>, void> {
 
 namespace hls {
 
-template <class T, int DEPTH = 0>
+template <class T, int Depth = 0>
 class stream;
 
 // A FIFO of unknown declared depth: what kernels take by reference. A `hls::stream<T>` that is
@@ -118,14 +118,14 @@ class stream<T, 0> : public inr::sim::fifo {
   std::uint64_t mask_;
 };
 
-template <class T, int DEPTH>
+template <class T, int Depth>
 class stream : public stream<T, 0> {
-  static_assert(DEPTH > 0, "the depth of a stream is positive, or 0 for the tool's default");
+  static_assert(Depth > 0, "the depth of a stream is positive, or 0 for the tool's default");
 
  public:
-  stream() : stream<T, 0>(std::string(), DEPTH) {}
-  explicit stream(const char* name) : stream<T, 0>(std::string(name), DEPTH) {}
-  explicit stream(const std::string& name) : stream<T, 0>(name, DEPTH) {}
+  stream() : stream<T, 0>(std::string(), Depth) {}
+  explicit stream(const char* name) : stream<T, 0>(std::string(name), Depth) {}
+  explicit stream(const std::string& name) : stream<T, 0>(name, Depth) {}
 };
 
 }  // namespace hls

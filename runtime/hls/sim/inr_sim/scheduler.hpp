@@ -52,6 +52,7 @@ struct process {
   bool started = false;
   bool finished = false;
   std::uint64_t overflows = 0;
+  mutable std::uint64_t visit = 0;  // the last search for a cycle that came through here
   // Addresses in the call's closure, among them those of the FIFOs that it names.
   std::vector<const void*> mentions;
 
@@ -187,10 +188,12 @@ class scheduler {
 
   static void enter();
   [[noreturn]] void resume(process* next);
+  void leave(jmp_buf& here, process* next);
   process* next_ready();
 
   const process* waits_for(const process* blocked) const;
-  std::vector<const process*> wait_cycle() const;
+  std::vector<const process*> wait_cycle();
+  std::vector<const process*> unread_writers() const;
   bool relieve(const std::vector<const process*>& cycle);
   void explain_deadlock(const std::vector<const process*>& cycle) const;
   void conclude(const char* verdict) const;
@@ -204,6 +207,9 @@ class scheduler {
   std::vector<process*> alive_;
   std::vector<fifo*> fifos_;
   std::uint64_t fifo_count_ = 0;
+  // Searches for a cycle mark what they pass with numbers that only grow.
+  std::uint64_t visits_ = 0;
+  std::uint64_t first_visit_of_search_ = 1;
   std::uint64_t outside_overflows_ = 0;
   std::vector<region_record> records_;
 };
@@ -229,6 +235,8 @@ class fifo {
  public:
   const std::string& name() const { return name_; }
   int element_bits() const { return element_bits_; }
+  // By order of declaration.
+  std::uint64_t number() const { return number_; }
   std::uint64_t declared_depth() const { return declared_depth_; }
   std::uint64_t depth() const { return depth_; }
   std::uint64_t maximum_occupancy() const { return maximum_; }
@@ -279,8 +287,8 @@ class fifo {
       : depth_(std::uint64_t(depth)), declared_depth_(std::uint64_t(depth)),
         element_bits_(element_bits) {
     scheduler& all = scheduler::instance();
-    const std::uint64_t number = all.next_fifo_number();
-    name_ = name.empty() ? "stream " + std::to_string(number) : name;
+    number_ = all.next_fifo_number();
+    name_ = name.empty() ? "stream " + std::to_string(number_) : name;
     all.register_fifo(this);
   }
   ~fifo() { scheduler::instance().forget_fifo(this); }
@@ -341,6 +349,7 @@ class fifo {
   process* writer_ = nullptr;
   process* reader_ = nullptr;
   std::uint64_t declared_depth_;
+  std::uint64_t number_ = 0;
   int element_bits_;
   bool external_ = false;
   bool internal_ = false;

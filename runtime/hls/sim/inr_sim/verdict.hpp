@@ -39,19 +39,24 @@ inline process* scheduler::next_ready() {
   return next;
 }
 
+// Goes on with `next`; returns when `here` is resumed. Not inlined: what lives across the return of
+// setjmp is then only its arguments.
+__attribute__((noinline)) inline void scheduler::leave(jmp_buf& here, process* next) {
+  if (_setjmp(here) == 0) resume(next);
+}
+
 inline void scheduler::block(waiting state, fifo* on) {
   process* self = running();
   self->state = state;
   self->blocked_on = on;
   process* next = next_ready();
   if (next == self) return;
-  if (_setjmp(self->resume_point) == 0) resume(next);
+  leave(self->resume_point, next);
 }
 
 inline void scheduler::run() {
   process* first = next_ready();
-  if (first == nullptr) return;
-  if (_setjmp(outside_) == 0) resume(first);
+  if (first != nullptr) leave(outside_, first);
 }
 
 inline void scheduler::finish() {
@@ -94,34 +99,55 @@ inline const process* scheduler::waits_for(const process* blocked) const {
 
 // Each blocked process waits for one other, so following them from any process ends at one that
 // waits for nobody or runs into a cycle; the first cycle found, in the order of the processes.
-inline std::vector<const process*> scheduler::wait_cycle() const {
+inline std::vector<const process*> scheduler::wait_cycle() {
+  std::vector<const process*> path;
   for (const process* start : alive_) {
-    std::vector<const process*> path;
-    for (const process* at = start; at != nullptr; at = waits_for(at)) {
-      for (std::size_t i = 0; i < path.size(); ++i) {
-        if (path[i] != at) continue;
-        return std::vector<const process*>(path.begin() + std::ptrdiff_t(i), path.end());
-      }
+    ++visits_;
+    path.clear();
+    const process* at = start;
+    // A process that an earlier path came through leads to no cycle, or it would have been found.
+    while (at != nullptr && at->visit < first_visit_of_search_) {
+      at->visit = visits_;
       path.push_back(at);
+      at = waits_for(at);
     }
+    if (at == nullptr || at->visit != visits_) continue;
+    path.erase(path.begin(), std::find(path.begin(), path.end(), at));
+    first_visit_of_search_ = visits_ + 1;
+    return path;
   }
+  first_visit_of_search_ = visits_ + 1;
   return std::vector<const process*>();
 }
 
-// Makes the shallowest full FIFO on the cycle one deeper; false when none is there to deepen.
+// Makes the shallowest full FIFO on the cycle one deeper, of equals the first declared; without a
+// cycle, of those whose reader is not known. False when none is there to deepen.
 inline bool scheduler::relieve(const std::vector<const process*>& cycle) {
   fifo* chosen = nullptr;
-  for (fifo* each : fifos_) {  // declaration order, which settles ties
-    if (each->internal()) continue;
-    for (const process* task : cycle) {
-      if (task->state != waiting::space || task->blocked_on != each) continue;
-      if (chosen == nullptr || each->depth() < chosen->depth()) chosen = each;
+  for (const process* task : cycle.empty() ? unread_writers() : cycle) {
+    if (task->state != waiting::space || task->blocked_on->internal()) continue;
+    fifo* full = task->blocked_on;
+    if (chosen != nullptr && full->depth() > chosen->depth()) continue;
+    if (chosen != nullptr && full->depth() == chosen->depth() &&
+        full->number() > chosen->number()) {
+      continue;
     }
+    chosen = full;
   }
   if (chosen == nullptr) return false;
   chosen->grow();
   wake(chosen->writer());
   return true;
+}
+
+// Those that wait for room in a FIFO that nobody has read and no other call names.
+inline std::vector<const process*> scheduler::unread_writers() const {
+  std::vector<const process*> found;
+  for (const process* task : alive_) {
+    if (task->state != waiting::space) continue;
+    if (task->blocked_on->reader() == nullptr && waits_for(task) == nullptr) found.push_back(task);
+  }
+  return found;
 }
 
 inline void scheduler::explain_deadlock(const std::vector<const process*>& cycle) const {
@@ -148,7 +174,7 @@ inline void scheduler::explain_deadlock(const std::vector<const process*>& cycle
     } else if (gone != nullptr) {
       std::fprintf(stderr, "its %s '%s' has finished\n", role, gone->name.c_str());
     } else {
-      std::fprintf(stderr, "it has no %s\n", role);
+      std::fprintf(stderr, "nobody that could is its %s\n", role);
     }
   }
   if (cycle.empty()) {
