@@ -33,6 +33,7 @@ Operation = Literal[
     "less",
     "select",
     "clamp",
+    "saturate",
     "lookup",
 ]
 
@@ -185,6 +186,13 @@ class Program:
         ends = min(max(a.low, low), high), min(max(a.high, low), high)
         return self._append("clamp", (a,), *ends, (low, high))
 
+    def saturate(self, a: Value, low: int, high: int) -> Value:
+        """A clamp that counts as an overflow, in simulation, where it acts."""
+        if low <= a.low and a.high <= high:
+            return a
+        ends = min(max(a.low, low), high), min(max(a.high, low), high)
+        return self._append("saturate", (a,), *ends, (low, high))
+
     def lookup(self, name: str, data: npt.NDArray[np.int64], index: Value) -> Value:
         """`data[index]`; a second read of the same name reads the same table."""
         rom = next((r for r in self.roms if r.name == name), None)
@@ -228,6 +236,23 @@ class Program:
 
     def evaluate(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> list[Mantissas]:
         """The outputs for arrays of inputs (one shape), int64."""
+        results = self._run(inputs)
+        shape = next(iter(inputs.values())).shape
+        return [np.broadcast_to(results[o], shape).astype(np.int64) for o in self.outputs]
+
+    def count_overflow(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> int:
+        """How many times a `saturate` acts on arrays of inputs (one shape)."""
+        results = self._run(inputs)
+        shape = next(iter(inputs.values())).shape
+        changed = [
+            np.broadcast_to(results[i.result] != results[i.arguments[0]], shape)
+            for i in self._live()
+            if i.operation == "saturate"
+        ]
+        return sum(int(np.count_nonzero(c)) for c in changed)
+
+    def _run(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> dict[Value, Any]:
+        """The value of every variable."""
         results: dict[Value, Any] = {}
         for i in self.instructions:
             if i.operation == "input":
@@ -238,8 +263,7 @@ class Program:
             value = _EVALUATE[i.operation](i, arguments)
             narrow = wide and i.result.bits <= _EXACT_BITS
             results[i.result] = np.asarray(value).astype(np.int64) if narrow else value
-        shape = next(iter(inputs.values())).shape
-        return [np.broadcast_to(results[o], shape).astype(np.int64) for o in self.outputs]
+        return results
 
     def cpp_body(self, indent: str) -> str:
         """The tables and the operations as C++ statements; inputs must be declared before."""
@@ -295,11 +319,14 @@ _EVALUATE: dict[Operation, Callable[[Instruction, list[Any]], Any]] = {
     "less": lambda i, a: np.asarray(a[0] < a[1]).astype(np.int64),
     "select": _evaluate_select,
     "clamp": lambda i, a: np.minimum(np.maximum(a[0], i.parameters[0]), i.parameters[1]),
+    "saturate": lambda i, a: np.minimum(np.maximum(a[0], i.parameters[0]), i.parameters[1]),
     "lookup": _evaluate_lookup,
 }
 
 
 def _cpp_literal(value: int) -> str:
+    if value.bit_length() > 63:
+        raise ValueError(f"{value} does not fit a literal of 64 bits")
     return f"{value}LL" if not -(1 << 31) < value < 1 << 31 else str(value)
 
 
@@ -308,6 +335,16 @@ def _cpp_template(name: str) -> Callable[[Instruction, list[str]], str]:
 
     def render(i: Instruction, a: list[str]) -> str:
         return f"inr::{name}<{i.result.bits}>({', '.join(a)})"
+
+    return render
+
+
+def _cpp_bounds(name: str) -> Callable[[Instruction, list[str]], str]:
+    """A call of clamp or saturate."""
+
+    def render(i: Instruction, a: list[str]) -> str:
+        low, high = (_cpp_literal(bound) for bound in i.parameters)
+        return f"inr::{name}<{i.result.bits}>({a[0]}, {low}, {high})"
 
     return render
 
@@ -336,10 +373,8 @@ _CPP: dict[Operation, Callable[[Instruction, list[str]], str]] = {
     "low_bits": lambda i, a: f"inr::low_bits<{i.parameters[0]}>({a[0]})",
     "less": lambda i, a: f"{a[0]} < {a[1]} ? 1 : 0",
     "select": lambda i, a: f"inr::select<{i.result.bits}>({a[0]} != 0, {a[1]}, {a[2]})",
-    "clamp": lambda i, a: (
-        f"inr::clamp<{i.result.bits}>({a[0]}, "
-        f"{_cpp_literal(i.parameters[0])}, {_cpp_literal(i.parameters[1])})"
-    ),
+    "clamp": _cpp_bounds("clamp"),
+    "saturate": _cpp_bounds("saturate"),
     "lookup": _cpp_lookup,
 }
 

@@ -10,7 +10,8 @@ format say: a kernel has no wide result that could be truncated or wrapped.
 Outside its domain a function takes the value it tends to: ``log`` of a number
 that is not positive (``log1p`` of one not above -1) is the lowest value of the
 target, ``reciprocal(0)`` and ``rsqrt`` of a number that is not positive the
-highest, and ``sqrt`` of a negative number is 0.
+highest, and ``sqrt`` of a negative number is 0. Results beyond the target's range, and
+infinite ones, count as overflows (`count_overflow`, and the simulation's counter).
 """
 
 from __future__ import annotations
@@ -137,6 +138,10 @@ class UnaryKernel:
         """Mantissas of the target for mantissas of the source (int64, any shape)."""
         return self.program.evaluate({"x": np.asarray(mantissas, dtype=np.int64)})[0]
 
+    def count_overflow(self, mantissas: Mantissas) -> int:
+        """How many of the results saturate."""
+        return self.program.count_overflow({"x": np.asarray(mantissas, dtype=np.int64)})
+
     def cpp(self, identifier: str) -> str:
         """
         A C++14 struct of this name with ``static target apply(const source& x)``; needs
@@ -192,6 +197,10 @@ class SinCosKernel:
         """Mantissas of (sine, cosine) for mantissas of the phase (int64, any shape)."""
         sine, cosine = self.program.evaluate({"x": np.asarray(mantissas, dtype=np.int64)})
         return sine, cosine
+
+    def count_overflow(self, mantissas: Mantissas) -> int:
+        """How many of the results, sines and cosines, saturate (1 in a format that ends below)."""
+        return self.program.count_overflow({"x": np.asarray(mantissas, dtype=np.int64)})
 
     def cpp(self, identifier: str) -> str:
         """
@@ -276,7 +285,7 @@ class _Builder:
         """Round `y` to nearest after a shift by `right`, saturate, and make it the output."""
         self.p.comment("round and saturate")
         rounded = self.p.named("rounded", self.p.round_shift(y, right))
-        self.p.outputs.append(self.p.clamp(rounded, self.target.minimum, self.target.maximum))
+        self.p.outputs.append(self.p.saturate(rounded, self.target.minimum, self.target.maximum))
 
     def trim(self, u: Value, fraction: int, needed: int) -> tuple[Value, int, int]:
         """`u` without the bits below `needed` fraction bits: (u, its fraction, bits lost)."""
@@ -391,7 +400,7 @@ def _build_reciprocal(b: _Builder) -> Table:
     amount = b.p.subtract(b.p.constant(position), zeros)
     y = b.p.round_shift(b.shifted(y, b.p.clamp(amount, 1, 63)), 1)
     y = b.p.select(negative, b.p.negate(y), y)
-    b.finish(b.p.select(zero, b.p.constant(target.maximum), y), 0)
+    b.finish(b.p.select(zero, b.p.constant(target.maximum + 1), y), 0)
     return table
 
 
@@ -431,7 +440,7 @@ def _build_root(b: _Builder, function: str) -> Table:
     b.p.comment("shift back")
     amount = b.p.subtract(b.p.constant(table.spec.guard + top), k)
     y = b.shifted(y, b.p.clamp(amount, 1, 63))
-    outside = b.p.constant((target.maximum << 1) if inverse else 0)
+    outside = b.p.constant(((target.maximum + 1) << 1) if inverse else 0)
     b.finish(b.p.select(none, outside, y), 1)
     return table
 
@@ -469,7 +478,7 @@ def _build_log(b: _Builder, function: str) -> Table:
     whole = np.rint(np.ldexp(exponents * _LN2, working)).astype(np.int64)
     b.p.comment("the exponent times log(2)")
     y = b.p.add(y, b.p.lookup("exponents", whole, zeros))
-    lowest = b.p.constant(target.minimum << table.spec.guard)
+    lowest = b.p.constant((target.minimum - 1) << table.spec.guard)
     b.finish(b.p.select(none, lowest, y), table.spec.guard)
     return table
 

@@ -173,6 +173,28 @@ def test_outside_the_domain() -> None:
     ]
 
 
+def test_overflow_is_counted() -> None:
+    f = Format(16, 6)
+    x = quantize([-40.0, -1.0, 0.0, 1.0, 5.0, 30.0], f)
+    counts = {name: unary_kernel(name, f, f).count_overflow(x) for name in FUNCTIONS}
+    assert counts == {
+        "exp": 2,
+        "tanh": 0,
+        "sigmoid": 0,
+        "softplus": 0,
+        "erf": 0,
+        "reciprocal": 1,
+        "sqrt": 0,
+        "rsqrt": 3,
+        "log": 3,
+        "log1p": 2,
+    }
+    # One does not fit a format with one integer bit: once a turn for each function.
+    quarters = quantize([0.0, 1.0, 2.0, 3.0], Format(16, 4))
+    assert sincos_kernel(Format(16, 4), Format(16, 1)).count_overflow(quarters) == 2
+    assert sincos_kernel(Format(16, 4), Format(16, 2)).count_overflow(quarters) == 0
+
+
 def test_values_that_are_exact() -> None:
     f = Format(27, 9)
 

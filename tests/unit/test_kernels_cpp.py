@@ -47,6 +47,9 @@ PRELUDE = """
 #include <cstdio>
 #include "inr/math.hpp"
 
+static long long overflows = 0;
+void inr::sim::count_overflow() { ++overflows; }
+
 static long long get() {
   long long value;
   if (std::fread(&value, sizeof value, 1, stdin) != 1) throw 1;
@@ -58,6 +61,7 @@ template <typename Kernel>
 static void unary() {
   for (long long n = get(); n > 0; --n)
     put(inr::raw(Kernel::apply(inr::from_raw<typename Kernel::source>(get()))));
+  put(overflows);
 }
 template <typename Kernel>
 static void sincos() {
@@ -67,6 +71,7 @@ static void sincos() {
     put(inr::raw(s));
     put(inr::raw(c));
   }
+  put(overflows);
 }
 """
 
@@ -90,7 +95,16 @@ def build(chosen: list[UnaryKernel | SinCosKernel], folder: Path, *flags: str) -
     command = ["g++", "-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
     # The vendor's headers read members before they are set, and clear them.
     command += ["-Wno-maybe-uninitialized"]
-    command += [*flags, f"-I{INCLUDE}", "-isystem", str(ap_types), "test.cpp", "-o", "test"]
+    command += [
+        "-DINR_SIM",
+        *flags,
+        f"-I{INCLUDE}",
+        "-isystem",
+        str(ap_types),
+        "test.cpp",
+        "-o",
+        "test",
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "test"
@@ -99,15 +113,18 @@ def build(chosen: list[UnaryKernel | SinCosKernel], folder: Path, *flags: str) -
 def check(
     program: Path, chosen: list[UnaryKernel | SinCosKernel], inputs: list[np.ndarray]
 ) -> None:
-    """Every kernel on its inputs: C++ and model agree."""
+    """Every kernel on its inputs: C++ and model agree, and on how often results saturate."""
     data = b"".join(np.int64(m.size).tobytes() + m.tobytes() for m in inputs)
     output = subprocess.run([program], input=data, capture_output=True, check=True, timeout=120)
     results = np.frombuffer(output.stdout, np.int64)
+    overflows = 0
     for kernel, m in zip(chosen, inputs, strict=True):
         model = kernel.evaluate(m)
         expected = np.stack(model, axis=-1).ravel() if isinstance(model, tuple) else model
-        got, results = results[: expected.size], results[expected.size :]
-        assert np.array_equal(got, expected), kernel
+        overflows += kernel.count_overflow(m)
+        got, results = results[: expected.size + 1], results[expected.size + 1 :]
+        assert np.array_equal(got[:-1], expected), kernel
+        assert got[-1] == overflows, kernel
     assert results.size == 0
 
 

@@ -184,6 +184,14 @@ inline typename integer<W>::type clamp(const A& a, long long low, long long high
   return typename integer<W>::type(a);
 }
 
+// The same at the end of a kernel, where it is an overflow of the result.
+template <int W, typename A>
+inline typename integer<W>::type saturate(const A& a, long long low, long long high) {
+#pragma HLS INLINE
+  if (a < low || a > high) sim::overflow();
+  return clamp<W>(a, low, high);
+}
+
 // The operand of a shift by a variable amount in [0, 63].
 template <typename A>
 #ifdef INR_EXACT_WIDTHS
@@ -198,7 +206,7 @@ inline int shift_amount(const A& a) {
 #endif
 
 // narrow<To, F, W>(m): the mantissa m, of W bits with F fraction bits, as a To: rounded and
-// saturated or wrapped as the type says. In simulation an overflow is counted.
+// saturated or wrapped as the type says. In simulation a saturation is counted.
 template <typename To, int F, int W, typename M>
 inline To narrow(const M& mantissa) {
 #ifdef INR_EXACT_WIDTHS
@@ -225,8 +233,11 @@ inline To narrow(const M& mantissa) {
   const int bits = to::width < W + left ? to::width : W + left;
   const wide high = (wide(1) << (bits - 1)) - 1;
   if (m > high || m < -high - 1) {
-    sim::overflow();
-    if (to::overflow == AP_SAT) m = m < 0 ? -high - 1 : high;
+    // A type that wraps is meant to.
+    if (to::overflow == AP_SAT) {
+      sim::overflow();
+      m = m < 0 ? -high - 1 : high;
+    }
   }
   return from_raw<To>(m);
 #endif
