@@ -105,6 +105,8 @@ aten.logical_not(Tensor self)
 aten.logical_and(Tensor self, Tensor other)
 aten.logical_or(Tensor self, Tensor other)
 aten.bitwise_not(Tensor self)
+aten.bitwise_and.Tensor(Tensor self, Tensor other)
+aten.bitwise_or.Tensor(Tensor self, Tensor other)
 
 aten.sum(Tensor self, int? dtype)
 aten.sum.dim_IntList(Tensor self, int[]? dim, bool keepdim, int? dtype)

@@ -7,7 +7,9 @@ The table is small on purpose. PyTorch's full tables turn the gradient of an ind
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, cast
 
 import torch
@@ -59,8 +61,6 @@ _FROM_PYTORCH = (
     _aten.slice_backward,
     _aten.softplus_backward,
     _aten.threshold,
-    _aten.var,
-    _aten.var_mean,
 )
 
 
@@ -136,7 +136,51 @@ def _sinc(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x == 0, torch.ones_like(x), torch.sin(angle) / angle)
 
 
-_OURS: dict[OpOverload, Callable[..., torch.Tensor]] = {
+def _split_with_sizes(x: torch.Tensor, sizes: Sequence[int], dim: int = 0) -> list[torch.Tensor]:
+    # As slices; PyTorch's own reads the memory with strides.
+    ends = list(accumulate(sizes))
+    starts = (end - size for end, size in zip(ends, sizes, strict=True))
+    pairs = zip(starts, ends, strict=True)
+    return [_aten.slice.Tensor(x, dim, start, end) for start, end in pairs]
+
+
+def _split(x: torch.Tensor, size: int, dim: int = 0) -> list[torch.Tensor]:
+    extent = x.shape[dim]
+    return _split_with_sizes(x, [min(size, extent - i) for i in range(0, extent, size)], dim)
+
+
+def _unbind(x: torch.Tensor, dim: int = 0) -> list[torch.Tensor]:
+    return [torch.select(x, dim, index) for index in range(x.shape[dim])]
+
+
+def _squeeze_dims(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    for dim in sorted((dim % x.ndim for dim in dims), reverse=True):
+        x = torch.squeeze(x, dim)
+    return x
+
+
+def _var_mean(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    # PyTorch's own goes through `prims`, which cannot be functionalised.
+    axes = list(range(x.ndim)) if dim is None else list(dim)
+    count = math.prod(x.shape[axis] for axis in axes)
+    mean = torch.mean(x, axes, keepdim=True)
+    centred = x - mean
+    freedom = count - (1 if correction is None else correction)
+    variance = torch.sum(centred * centred, axes, keepdim=keepdim) / freedom
+    return variance, mean if keepdim else torch.mean(x, axes)
+
+
+def _var(x: torch.Tensor, dim: Sequence[int] | None = None, **options: Any) -> torch.Tensor:
+    return _var_mean(x, dim, **options)[0]
+
+
+_OURS: dict[OpOverload, Callable[..., Any]] = {
     # Autograd's placeholder for "no gradient"; to everybody else it is a tensor of zeros.
     _aten._efficientzerotensor.default: _zeros,
     _aten.zeros.default: _zeros,
@@ -154,6 +198,12 @@ _OURS: dict[OpOverload, Callable[..., torch.Tensor]] = {
     _aten.sinh.default: _sinh,
     _aten.cosh.default: _cosh,
     _aten.sinc.default: _sinc,
+    _aten.split.Tensor: _split,
+    _aten.split_with_sizes.default: _split_with_sizes,
+    _aten.unbind.int: _unbind,
+    _aten.squeeze.dims: _squeeze_dims,
+    _aten.var.correction: _var,
+    _aten.var_mean.correction: _var_mean,
 }
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch.fx import GraphModule, Node
+from torch_mlir.dialects import func as func_bindings
 from torch_mlir.dialects import torch as torch_mlir_dialect
 from torch_mlir.extras.fx_importer import (
     TORCH_DTYPE_TO_MLIR_TYPE,
@@ -26,7 +27,8 @@ from ..errors import CompileError
 from .derivatives import Outputs, nested_gradients
 from .mlir_bridge import Bridge, ir
 from .source_lines import line_of
-from .tracing import TracedGraph, trace
+from .traced_graph import TracedGraph
+from .tracing import trace
 
 NAME = "inr.name"
 """The attribute of literals, arguments and results that holds their name in PyTorch."""
@@ -178,26 +180,23 @@ def _reject_complex(graph_module: GraphModule) -> None:
 
 
 class _Literals(FxImporterHooks):
-    """Writes each constant once, inline, under its own name."""
+    """Writes each constant inline, under its own name."""
 
     def __init__(self, names: dict[int, str]):
         self._names = names
 
-    def resolve_literal(self, gni: Any, literal: Any, info: Any) -> Any:
-        if not isinstance(literal, torch.Tensor):
-            return None
-        array = literal.detach().cpu().contiguous().numpy()
-        attributes = {
-            "value": ir.DenseElementsAttr.get(
-                array, type=TORCH_DTYPE_TO_MLIR_TYPE[literal.dtype](), shape=array.shape
-            )
-        }
-        if (name := self._names.get(id(literal))) is not None:
-            attributes[NAME] = ir.StringAttr.get(name)
+    def resolve_input(self, gni: Any, value: torch.Tensor, info: Any) -> Any:
+        array = value.detach().cpu().contiguous().numpy()
+        element = ir.IntegerType.get_signless(1) if array.dtype == bool else None
+        data = ir.DenseElementsAttr.get(
+            array,
+            type=element or TORCH_DTYPE_TO_MLIR_TYPE[value.dtype](),
+            shape=array.shape,
+        )
         return ir.Operation.create(
             "torch.vtensor.literal",
-            results=[gni._cc.tensor_to_vtensor_type(literal)],
-            attributes=attributes,
+            results=[gni._cc.tensor_to_vtensor_type(value)],
+            attributes={"value": data, NAME: ir.StringAttr.get(self._names[id(value)])},
         ).result
 
 
@@ -216,15 +215,14 @@ class _NodeImporter(GraphNodeImporter):
 
 
 def _to_mlir(traced: TracedGraph, name: str) -> Any:
-    graph_module, names = _with_attributes(traced)
     context = ir.Context()
     context.allow_unregistered_dialects = True  # for the attribute `inr.name`
     torch_mlir_dialect.register_dialect(context)
-    importer = FxImporter(
-        context=context, hooks=_Literals(names), graph_node_importer_cls=_NodeImporter
-    )
+    names = zip(traced.constants, traced.constant_names, strict=True)
+    hooks = _Literals({id(tensor): constant for tensor, constant in names})
+    importer = FxImporter(context=context, hooks=hooks)
     try:
-        importer.import_stateless_graph(graph_module.graph, func_name=name)
+        _import_function(importer, traced, name)
         importer.module.operation.verify()
     except CompileError:
         raise
@@ -233,26 +231,35 @@ def _to_mlir(traced: TracedGraph, name: str) -> Any:
     return importer.module
 
 
-def _with_attributes(traced: TracedGraph) -> tuple[GraphModule, dict[int, str]]:
-    """The graph with its constants as attributes of the module, and their names by identity."""
-    graph = torch.fx.Graph()
-    result = graph.graph_copy(traced.graph_module.graph, {})
-    graph.output(result)
-    graph_module = GraphModule(traced.graph_module, graph)
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    names: dict[int, str] = {}
-    constants = zip(
-        placeholders[len(traced.inputs) :], traced.constants, traced.constant_names, strict=True
-    )
-    for node, tensor, name in constants:
-        graph_module.register_buffer(node.name, tensor)
-        names[id(tensor)] = name
-        with graph.inserting_before(node):
-            attribute = graph.get_attr(node.name)
-        attribute.meta["val"] = node.meta["val"]
-        node.replace_all_uses_with(attribute)
-        graph.erase_node(node)
-    return graph_module, names
+def _import_function(importer: FxImporter, traced: TracedGraph, name: str) -> None:
+    """
+    Adds the function to the importer's module, constants as literals where first used.
+
+    `FxImporter.import_stateless_graph` would take constants from attributes of the graph's
+    module; it fails on one that is used twice.
+    """
+    nodes = list(traced.graph_module.graph.nodes)
+    placeholders = [node for node in nodes if node.op == "placeholder"]
+    inputs = placeholders[: len(traced.inputs)]
+    constants = placeholders[len(traced.inputs) :]
+    results = list(nodes[-1].args[0])
+    cache = importer._cc
+    unknown = ir.Location.unknown(importer.module.context)
+    with unknown, ir.InsertionPoint(importer.module.body):
+        function_type = ir.FunctionType.get(
+            [cache.node_val_to_type(node) for node in inputs],
+            [cache.node_val_to_type(node) for node in results],
+        )
+        function = func_bindings.FuncOp(name, function_type)
+        block = ir.Block.create_at_start(function.body, function_type.inputs)
+    node_importer = _NodeImporter(importer, importer.module.context, cache, block)
+    with unknown:
+        for node, argument in zip(inputs, block.arguments, strict=True):
+            node_importer.bind_node_value(node, argument)
+        for node, tensor in zip(constants, traced.constants, strict=True):
+            node_importer.lazy_import_parameter(unknown, node, tensor, cast(Any, None))
+        node_importer.import_nodes(nodes, skip_placeholders_outputs=True)
+        node_importer.return_node_values(unknown, results, {})
 
 
 def _name_arguments(module: Any, inputs: list[str], outputs: list[str]) -> None:

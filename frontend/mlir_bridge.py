@@ -93,6 +93,8 @@ class Bridge:
     def _dense(self, attribute: Any) -> Attribute:
         # A splat is a view with strides of zero, hence the copy.
         elements = np.ascontiguousarray(np.asarray(attribute))
+        if elements.dtype == bool:
+            elements = elements.astype(np.uint8) * 0xFF  # how xDSL keeps `true`
         return DenseIntOrFPElementsAttr(self._type(attribute.type), BytesAttr(elements.tobytes()))  # pyright: ignore
 
     def _location(self, location: Any) -> LocationAttr | None:

@@ -106,3 +106,17 @@ def line_of(node: torch.fx.Node) -> str | None:
     """The `file:line` of a traced node, or None where no line of the user's made it."""
     match = _FRAME.search(node.meta.get("stack_trace") or "")
     return f"{match[1]}:{match[2]}" if match else None
+
+
+def line_of_error(error: BaseException) -> str | None:
+    """The `file:line` of the user's program that `error` passed through last."""
+    found = None
+    traceback = error.__traceback__
+    inside = False
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if inside and not code.co_filename.startswith(_LIBRARIES):
+            found = f"{code.co_filename}:{traceback.tb_lineno}"
+        inside = inside or code is call_labelled.__code__
+        traceback = traceback.tb_next
+    return found

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx.traceback as fx_traceback
+from torch._ops import OpOverload
 from torch.func import functionalize
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.node import map_aggregate
 
 from ..errors import CompileError
+from .constant_folding import fold_constants
 from .decompositions import decomposition_table
 from .names import TensorNames
-from .source_lines import call_labelled, line_of, recorded_lines
+from .source_lines import call_labelled, line_of, line_of_error, recorded_lines
+from .traced_graph import TracedGraph, cast_tensor, with_dtypes
 
 _aten = torch.ops.aten
 
@@ -34,30 +35,6 @@ _IDENTITIES_OF_SHAPE = {
     _aten.view.default,
 }
 _HALVES = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
-_WIDEN = {dtype: torch.float64 for dtype in (torch.float16, torch.bfloat16, torch.float32)}
-
-
-@dataclass
-class TracedGraph:
-    """
-    A function as ATen operators, free of in-place updates and views.
-
-    The placeholders of `graph_module` are the inputs, then the constants.
-    """
-
-    graph_module: GraphModule
-    inputs: list[torch.Tensor]
-    constants: list[torch.Tensor]
-    constant_names: list[str]
-    output_names: list[str]
-    notes: list[str]
-
-    def evaluate_float64(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The graph's outputs in float64: constants and data types in it are widened."""
-        wide = _with_dtypes(self.graph_module, _WIDEN)
-        arguments = [_cast(tensor, _WIDEN) for tensor in (*inputs, *self.constants)]
-        with torch.no_grad():
-            return list(wide(*arguments))
 
 
 def trace(
@@ -86,7 +63,7 @@ def trace(
     except CompileError:
         raise
     except Exception as error:
-        raise CompileError(f"tracing the function failed: {_first_line(error)}") from error
+        raise CompileError(_explain(error)) from error
     if output_names is not None:
         if len(output_names) != len(names):
             raise CompileError(
@@ -109,17 +86,50 @@ def finish(
     constants, constant_names = _lift_constants(graph_module, tensor_names)
     _check_finite(constants, constant_names)
     notes = _notes_on_halves(constants, examples)
-    graph_module = _with_dtypes(graph_module, _HALVES)
-    examples = [_cast(tensor, _HALVES) for tensor in examples]
-    constants = [_cast(tensor.detach(), _HALVES) for tensor in constants]
-    # Functionalisation needs a graph that is already traced: around the user's own function
-    # it would refuse `requires_grad_`.
+    graph_module = with_dtypes(graph_module, _HALVES)
+    examples = [cast_tensor(tensor, _HALVES) for tensor in examples]
+    constants = [cast_tensor(tensor.detach(), _HALVES) for tensor in constants]
+    if notes or _has_updates(graph_module):
+        graph_module = _functional(graph_module, [*examples, *constants])
+        _reject_updates(graph_module, len(examples), constant_names)
+    _remove_identities(graph_module)
+    traced = TracedGraph(
+        graph_module, list(examples), constants, constant_names, output_names, notes
+    )
+    fold_constants(traced)
+    return traced
+
+
+def _has_updates(graph_module: GraphModule) -> bool:
+    return any(
+        isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+        for node in graph_module.graph.nodes
+    )
+
+
+def _functional(graph_module: GraphModule, arguments: list[torch.Tensor]) -> GraphModule:
+    """
+    The graph traced once more, without in-place updates.
+
+    Around the user's own function, functionalisation would refuse `requires_grad_`.
+    """
     run = Interpreter(graph_module).run
-    with torch.no_grad(), fx_traceback.preserve_node_meta():
-        pure = make_fx(functionalize(run), decomposition_table())(*examples, *constants)
-    _reject_updates(pure, len(examples), constant_names)
-    _remove_identities(pure)
-    return TracedGraph(pure, list(examples), constants, constant_names, output_names, notes)
+    try:
+        with torch.no_grad(), fx_traceback.preserve_node_meta():
+            return make_fx(functionalize(run), decomposition_table())(*arguments)
+    except Exception as error:
+        raise CompileError(f"removing in-place updates failed: {_first_line(error)}") from error
+
+
+def _explain(error: Exception) -> str:
+    where = line_of_error(error)
+    at = f" at {where}" if where else ""
+    if "_local_scalar_dense" in str(error):
+        return (
+            f"the function needs the value of a tensor{at}; what it computes must not depend on "
+            "the data other than through tensor operations such as torch.where"
+        )
+    return f"tracing the function failed{at}: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:
@@ -197,42 +207,19 @@ def _notes_on_halves(constants: list[torch.Tensor], inputs: Sequence[torch.Tenso
     return notes
 
 
-def _cast(tensor: torch.Tensor, mapping: Mapping[torch.dtype, torch.dtype]) -> torch.Tensor:
-    return tensor.to(mapping.get(tensor.dtype, tensor.dtype))
-
-
-def _with_dtypes(
-    graph_module: GraphModule, mapping: Mapping[torch.dtype, torch.dtype]
-) -> GraphModule:
-    """The same graph with the data types among its arguments replaced."""
-
-    def replace(argument: Any) -> Any:
-        return mapping.get(argument, argument) if isinstance(argument, torch.dtype) else argument
-
-    graph = torch.fx.Graph()
-    result = graph.graph_copy(graph_module.graph, {})
-    graph.output(result)
-    for node in graph.nodes:
-        node.args = map_aggregate(node.args, replace)
-        node.kwargs = map_aggregate(node.kwargs, replace)
-    return GraphModule(graph_module, graph)
-
-
 def _reject_updates(graph_module: GraphModule, inputs: int, constant_names: list[str]) -> None:
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     for node in graph_module.graph.nodes:
         if node.target != _aten.copy_.default:
             continue
         position = placeholders.index(node.args[0])
-        what = (
-            f"input {position}"
-            if position < inputs
-            else f"the buffer '{constant_names[position - inputs]}'"
-        )
         where = line_of(node.args[1])
+        at = f" ({where})" if where else ""
+        if position < inputs:
+            raise CompileError(f"input {position} is updated in place{at}; work on a copy of it")
         raise CompileError(
-            f"{what} is updated in place{f' ({where})' if where else ''}; "
-            "a design has no memory between calls: work on a copy"
+            f"the buffer '{constant_names[position - inputs]}' is updated in place{at}; a design "
+            "keeps nothing between calls: put the model in evaluation mode (`model.eval()`)"
         )
 
 
@@ -257,4 +244,7 @@ def _is_identity(node: Node) -> bool:
         return False
     if node.target in _IDENTITIES_OF_SHAPE:
         return before.shape == after.shape
+    if node.target == _aten.as_strided.default:
+        # How functionalisation spells a view of the whole.
+        return before.shape == after.shape and before.stride() == after.stride()
     return node.target == _aten._to_copy.default and before.dtype == after.dtype
