@@ -30,6 +30,7 @@ Overflow = Literal["sat", "wrap"]
 
 _INT64_BITS = 63
 _FLOAT64_EXACT_BITS = 53
+_WORD = 32
 
 
 @dataclass(frozen=True)
@@ -310,7 +311,6 @@ def dot(a: Mantissas, b: Mantissas) -> Mantissas:
     """
     k = a.shape[-1]
     size_a, size_b = magnitude(a), magnitude(b)
-    fits = (size_a * size_b * k).bit_length() <= _INT64_BITS
     if max(size_a, size_b).bit_length() > _INT64_BITS:
         return pack(np.matmul(a.astype(object), b.astype(object)))
     a, b = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
@@ -327,8 +327,27 @@ def dot(a: Mantissas, b: Mantissas) -> Mantissas:
             partial = np.matmul(limb_a, limb_b).astype(np.int64)
             shift = i * step_a + j * step_b
             terms[shift] = terms[shift] + partial if shift in terms else partial
-    parts = [_carrier(0 if fits else 1 << 64, t)[0] << s for s, t in terms.items()]
-    return sum(parts[1:], start=parts[0])
+    return _sum_of_limbs(terms, size_a * size_b * k)
+
+
+def _sum_of_limbs(terms: dict[int, npt.NDArray[np.int64]], bound: int) -> Mantissas:
+    """The sum of ``term << shift`` over {shift: term}, which is at most `bound`."""
+    # In int64 the partial sums may wrap, but a total that fits is right all the same.
+    if bound.bit_length() <= _INT64_BITS:
+        parts = [term << shift for shift, term in terms.items()]
+        return sum(parts[1:], start=parts[0])
+    if bound.bit_length() > _INT64_BITS + _WORD:
+        parts = [term.astype(object) << shift for shift, term in terms.items()]
+        return sum(parts[1:], start=parts[0])
+    # Python integers are slow: two words in int64 first, then one combination.
+    low, high = (np.zeros_like(next(iter(terms.values()))) for _ in range(2))
+    for shift, term in terms.items():
+        if shift >= _WORD:
+            high += term << (shift - _WORD)
+            continue
+        low += (term & ((1 << (_WORD - shift)) - 1)) << shift
+        high += term >> (_WORD - shift)
+    return (high.astype(object) << _WORD) + low.astype(object)
 
 
 def dot_narrow(
