@@ -189,6 +189,20 @@ def test_conversions_are_those_of_ap_fixed(program: Path) -> None:
     assert counted > 1000
 
 
+def test_conversions_as_synthesised(tmp_path: Path) -> None:
+    # The code for hardware, which has no counter and leaves the conversion to ap_fixed.
+    chosen = [pair for pair in CONVERSIONS if via(*pair).width == pair[0].width][::7]
+    calls = [f"convert<{a.cpp()}, {a.cpp()}, {b.cpp()} >();" for a, b in chosen]
+    source = PRELUDE + CONVERT % (COUNT, COUNT, COUNT) + f"int main() {{ {' '.join(calls)} }}"
+    flags = ["-DINR_SIM", "-DINR_EXACT_WIDTHS", "-O0", "-Wno-unused-function"]
+    inputs = [mantissas(source, i) for i, (source, _) in enumerate(chosen)]
+    output = run(compile_and_link(source, tmp_path, *flags), np.concatenate(inputs).tobytes())
+    results = np.frombuffer(output, np.int64).reshape(len(chosen), COUNT, 3)
+    for (source_format, target), m, result in zip(chosen, inputs, results, strict=True):
+        model = rescale(m, source_format.fraction, target)
+        assert np.array_equal(result[:, 1], model), (source_format, target)
+
+
 def test_conversions_from_72_bits(program: Path) -> None:
     random = np.random.default_rng(7)
     high = random.integers(-(2**39), 2**39, (len(WIDE), COUNT))
