@@ -1,0 +1,140 @@
+"""
+A depth for every FIFO that has none.
+
+Before:
+
+```mlir
+%1 = array_stream.map(%0) … -> !array_stream.stream<64x8xf32>
+```
+
+After:
+
+```mlir
+%1 = array_stream.map(%0) … -> !array_stream.stream<64x8xf32, depth = 2, storage = srl>
+```
+
+`method=safe` is free from deadlock by construction. A blocked network has a cycle of processes
+that wait for each other over full and empty FIFOs, so every FIFO of that cycle lies on a cycle
+of the network's undirected graph. A FIFO that lies on none can never take part: two blocks keep
+both sides busy. A FIFO on one gets room for the whole array, so that its writer never waits.
+`method=minimum` makes every FIFO two blocks deep, the start of a search by simulation, which
+`inr-compile` does.
+
+A depth that is already there is kept. Its storage follows from depth and width by the rule of
+the synthesis tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import networkx as nx
+from xdsl.context import Context
+from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ..analysis.storage import fifo_storage
+from ..dialects import array_stream
+from ..dialects.array_stream import STAGE, FixedType, stream_type
+from ..errors import CompileError
+
+METHODS = ("safe", "minimum")
+
+LEAST_DEPTH = 2
+"""Blocks a FIFO needs to pass one a cycle: one is written while the other is read."""
+
+
+def element_bits(element: Attribute) -> int:
+    """The bits of one element of a stream."""
+    if isinstance(element, FixedType):
+        return element.width.data
+    if isinstance(element, Float32Type):
+        return 32
+    assert isinstance(element, Float64Type)
+    return 64
+
+
+def fifos_of(function: FuncOp) -> list[SSAValue]:
+    """Every stream of a linear function that is a FIFO: a reshape shares its operand's."""
+    return [
+        value
+        for op in function.body.block.ops
+        if isinstance(op, array_stream.ProcessOp) and not isinstance(op, array_stream.ReshapeOp)
+        for value in op.output_streams
+    ]
+
+
+def ends_of(value: SSAValue) -> tuple[Operation, Operation]:
+    """The process that writes a FIFO and the one that reads it, through reshapes."""
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    reader = next(iter(value.uses)).operation
+    while isinstance(reader, array_stream.ReshapeOp):
+        reader = next(iter(reader.result.uses)).operation
+    return owner, reader
+
+
+def set_depth(value: SSAValue, depth: int) -> None:
+    """Give a FIFO a depth and the storage that follows, and its reshapes the same type."""
+    type_ = stream_type(value)
+    bits = element_bits(type_.element) * type_.block.data
+    storage = fifo_storage(depth, bits)
+    Rewriter.replace_value_with_new_type(value, type_.with_depth(depth, storage))
+    for use in tuple(value.uses):
+        if isinstance(use.operation, array_stream.ReshapeOp):
+            set_depth(use.operation.result, depth)
+
+
+def safe_depths(function: FuncOp) -> dict[SSAValue, int]:
+    """A depth for each FIFO with which no deadlock exists, whatever the order of execution."""
+    fifos = fifos_of(function)
+    network: nx.MultiGraph[Operation] = nx.MultiGraph()
+    for value in fifos:
+        network.add_edge(*ends_of(value))
+    # bridges() wants a simple graph: parallel edges are cycles, so they are not bridges.
+    simple: nx.Graph[Operation] = nx.Graph(network)
+    edges = cast(Iterable[tuple[Operation, Operation]], nx.bridges(simple))
+    bridges = {frozenset((a, b)) for a, b in edges if network.number_of_edges(a, b) == 1}
+    return {
+        value: LEAST_DEPTH
+        if frozenset(ends_of(value)) in bridges
+        else max(LEAST_DEPTH, stream_type(value).blocks)
+        for value in fifos
+    }
+
+
+def size_function(function: FuncOp, method: str) -> None:
+    """Give every FIFO of a linear function that has no depth one."""
+    depths = (
+        safe_depths(function)
+        if method == "safe"
+        else dict.fromkeys(fifos_of(function), LEAST_DEPTH)
+    )
+    for value, depth in depths.items():
+        given = stream_type(value).capacity
+        set_depth(value, depth if given is None else given)
+
+
+@dataclass(frozen=True)
+class ArrayStreamSizeFifosPass(ModulePass):
+    """A depth and a storage for every FIFO, free from deadlock by construction."""
+
+    name = "array-stream-size-fifos"
+
+    method: str = "safe"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.method not in METHODS:
+            raise CompileError(
+                f"{self.name}: method '{self.method}' is not one of {', '.join(METHODS)}"
+            )
+        for function in op.ops:
+            if not isinstance(function, FuncOp):
+                continue
+            if function.attributes.get(STAGE) == StringAttr("linear"):
+                size_function(function, self.method)
