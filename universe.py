@@ -30,10 +30,24 @@ INR_UNIVERSE = Universe(
         "torch": _lazy("dialects.torch", "Torch"),
     },
     all_passes={
+        "array-stream-assign-formats": _lazy(
+            "passes.array_stream_assign_formats", "ArrayStreamAssignFormatsPass"
+        ),
+        "array-stream-fuse": _lazy("passes.array_stream_fuse", "ArrayStreamFusePass"),
+        "array-stream-insert-copies": _lazy(
+            "passes.array_stream_insert_copies", "ArrayStreamInsertCopiesPass"
+        ),
+        "array-stream-size-fifos": _lazy(
+            "passes.array_stream_size_fifos", "ArrayStreamSizeFifosPass"
+        ),
+        "convert-inr-to-array-stream": _lazy(
+            "passes.convert_inr_to_array_stream", "ConvertInrToArrayStreamPass"
+        ),
         "convert-torch-to-inr": _lazy("passes.convert_torch_to_inr", "ConvertTorchToInrPass"),
         "inr-cse": _lazy("passes.inr_cse", "InrCsePass"),
         "inr-fold-transpose": _lazy("passes.inr_fold_transpose", "InrFoldTransposePass"),
+        "inr-hls-pipeline": _lazy("passes.inr_hls_pipeline", "InrHlsPipelinePass"),
         "inr-simplify": _lazy("passes.inr_simplify", "InrSimplifyPass"),
     },
-    all_targets={},
+    all_targets={"hls-cpp": _lazy("lowering.hls_cpp", "HlsCppTarget")},
 )

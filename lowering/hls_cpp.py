@@ -7,6 +7,7 @@ printed here is how it is spelled. An operation, format or stream without a spel
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -194,12 +195,12 @@ class _Builder:
                 index = list(last.operands).index(op.memory)
                 self.process_names[op] = unique(f"write_{self.design.outputs[index].name}")
             case array_stream.ConstantOp():
-                base = identifier(_constant_name(op.values, "constant"))
+                base = _layer(_constant_name(op.values, "constant"))
                 self.process_names[op] = unique(
                     f"constant_{base}".replace("constant_constant", "constant")
                 )
             case array_stream.MatmulOp():
-                base = identifier(_constant_name(op.weights, "matmul").removesuffix(".weight"))
+                base = _layer(_constant_name(op.weights, "matmul"))
                 self.process_names[op] = unique(base)
             case array_stream.MapOp():
                 verb = describe(tuple(op.body.block.ops))
@@ -239,7 +240,7 @@ class _Builder:
         printer = _PRINTERS.get(type(op))
         if printer is None:
             raise reject(op, "no C++ form")
-        where = source_line(op)
+        where = _file_line(op)
         what, call = printer(self, op)
         comment = f"{what} ({where})" if where else what
         self.design.processes.append(Process(self.process_names[op], call, comment))
@@ -438,7 +439,7 @@ class _Builder:
             "  }",
             "}",
         ]
-        where = source_line(op)
+        where = _file_line(op)
         what = f"{describe(tuple(op.body.block.ops))}, elementwise on {_by(op.inputs[0])}"
         comment = f"// {what}{f' ({where})' if where else ''}"
         self.design.functions.append("\n".join([comment, *lines]))
@@ -488,6 +489,17 @@ def _constant_name(value: SSAValue, default: str) -> str:
     owner = value.owner
     name = owner.attributes.get("inr.name") if isinstance(owner, arith.ConstantOp) else None
     return name.data if isinstance(name, StringAttr) else default
+
+
+def _layer(name: str) -> str:
+    """The layer that a parameter belongs to: `layers_1` for `layers.1.weight_scaled`."""
+    return identifier(re.sub(r"[._](weight|bias)\b.*|[._](weight|bias)_.*", "", name))
+
+
+def _file_line(op: Operation) -> str | None:
+    """Where an operation came from, without the folder: output does not depend on the machine."""
+    where = source_line(op)
+    return where.replace("\\", "/").rsplit("/", 1)[-1] if where else None
 
 
 def _names_of(attributes: object, default: str, count: int) -> list[str]:

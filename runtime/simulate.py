@@ -38,13 +38,21 @@ class Simulation:
     @property
     def depths(self) -> dict[str, int]:
         """The depth that each FIFO had at the end."""
-        return {f["name"]: f["final_depth"] for f in self.report.get("fifos", [])}
+        return {
+            fifo["name"]: fifo["final_depth"]
+            for region in self.report.get("regions", [])
+            for fifo in region["fifos"]
+        }
 
     @property
     def overflows(self) -> dict[str, int]:
         """Processes whose results did not fit their format, and how often."""
-        counts = {p["name"]: p["overflows"] for p in self.report.get("processes", [])}
-        return {name: count for name, count in counts.items() if count}
+        return {
+            process["name"]: process["overflows"]
+            for region in self.report.get("regions", [])
+            for process in region["processes"]
+            if process["overflows"]
+        }
 
 
 def build(texts: dict[str, str], toolchain: Toolchain) -> Path:
