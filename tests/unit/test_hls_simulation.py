@@ -184,6 +184,24 @@ void circle() {
   INR_PROCESS("two", pass(right, left));
 }
 
+void huge(hls::stream<one>& in, hls::stream<one>& out) {
+  volatile char buffer[1 << 20];
+  for (int i = 0; i < (1 << 20); i += 4096) buffer[i] = 1;
+  for (int i = 0; i < n; ++i) {
+    one value = in.read();
+    value.lane[0] *= buffer[4096 * i];
+    out.write(value);
+  }
+}
+void stack() {
+  float x[n] = {0};
+  hls::stream<one, 2> in("in"), out("out");
+  INR_REGION("stack");
+  INR_PROCESS("read_x", inr::read<float, 1, n>(x, in));
+  INR_PROCESS("buffers", huge(in, out));
+  INR_PROCESS("consumer", reader<n>(out));
+}
+
 int main(int, char** arguments) {
   const char* scenario = arguments[1];
   float x[n] = {0};
@@ -196,6 +214,7 @@ int main(int, char** arguments) {
   if (std::strcmp(scenario, "nested2") == 0) nested<2>();
   if (std::strcmp(scenario, "nested16") == 0) nested<n>();
   if (std::strcmp(scenario, "circle") == 0) circle();
+  if (std::strcmp(scenario, "stack") == 0) stack();
   std::puts("end of main");
 }
 """
@@ -379,6 +398,20 @@ def test_a_region_inside_a_process(program: Path):
     grown, _ = run(program, "nested2", INR_SIM_GROW="1")
     assert grown.returncode == 0
     assert "FIFO 'direct' of region 'nested': depth 2 is declared, 15 is needed" in grown.stderr
+
+
+def test_buffers_that_do_not_fit_the_stack(program: Path):
+    ended = subprocess.run(
+        [str(program), "stack"],
+        env={**os.environ, "INR_SIM_STACK_KB": "256"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 4
+    assert "the buffers of process 'buffers' do not fit its stack of 256 KB" in ended.stderr
+    enough, _ = run(program, "stack")
+    assert enough.returncode == 0, enough.stderr
 
 
 def test_fortified_and_optimised_builds_switch_between_fibers(tmp_path: Path):

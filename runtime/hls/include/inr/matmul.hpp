@@ -275,13 +275,15 @@ struct matmul_of {
 // the J inputs (blocks of Bin) and then the J outputs (blocks of Bout); in fixed point each has
 // its own format. The arithmetic is exact with one rounding to the output's type, unless
 // Accumulator names an ap_fixed type: then each product is rounded to it and added with its
-// overflow mode, in the order of k, beginning with the bias. In float LanesK partial sums.
+// overflow mode, in the order of k, beginning with the bias. In float LanesK partial sums, added at
+// the end in the order of the lanes.
 //
 // Schedule, per row: `load` reads a block of each input a cycle, K / Bin cycles; `compute` takes
 // N / LanesN * K / LanesK cycles. A block of each output leaves side by side when its last sum is
 // complete (of several blocks that complete together, one a cycle, overlapped with the following
 // sums; after a row's last that is LanesN / Bout - 1 more cycles). Two row buffers: `load` of the
-// next row goes on during `compute`.
+// next row goes on during `compute`. In float, with LanesK < K, `compute` starts an iteration every
+// so many cycles as the float adder has stages, because a sum waits for its predecessor.
 template <int J, int M, int K, int N, int Bin, int Bout, int LanesK, int LanesN, class Weight,
           class Bias, class Accumulator = exact, class Rom, class BiasRom, int R, class... Blocks>
 void matmul(const Rom (&weights)[K][N], const BiasRom (&bias)[R],

@@ -10,6 +10,7 @@
 #define INR_SIM_SCHEDULER_HPP
 
 #include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -57,34 +58,43 @@ struct process {
   std::vector<const void*> mentions;
 
   virtual ~process() {
-    if (stack_ != nullptr) munmap(stack_, stack_bytes_);
+    if (guard_ != nullptr) munmap(guard_, guard_bytes + stack_bytes_);
   }
   virtual void body() = 0;
 
   jmp_buf resume_point;
   ucontext_t context;
 
+  // Kernels keep their buffers on the stack, so it is large; only touched pages cost memory. Below
+  // it is a range that nobody may touch, wide enough that a large buffer does not reach over it:
+  // running over the end faults instead of corrupting another stack.
   void make_stack(std::size_t bytes) {
     const std::size_t page = std::size_t(sysconf(_SC_PAGESIZE));
-    stack_bytes_ = (bytes + page - 1) / page * page + page;
-    // Buffers of kernels live on the stack, so it is large and only touched pages cost memory.
-    void* memory = mmap(nullptr, stack_bytes_, PROT_READ | PROT_WRITE,
+    stack_bytes_ = (bytes + page - 1) / page * page;
+    void* memory = mmap(nullptr, guard_bytes + stack_bytes_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
       std::fprintf(stderr, "simulation: no memory for the stack of process '%s' (%zu bytes; "
                    "INR_SIM_STACK_KB sets it)\n", name.c_str(), stack_bytes_);
       std::exit(status_misuse);
     }
-    stack_ = memory;
-    mprotect(stack_, page, PROT_NONE);  // running over the end faults instead of corrupting
+    guard_ = static_cast<char*>(memory);
+    mprotect(guard_, guard_bytes, PROT_NONE);
     getcontext(&context);
-    context.uc_stack.ss_sp = static_cast<char*>(stack_) + page;
-    context.uc_stack.ss_size = stack_bytes_ - page;
+    context.uc_stack.ss_sp = guard_ + guard_bytes;
+    context.uc_stack.ss_size = stack_bytes_;
     context.uc_link = nullptr;
   }
 
+  // Whether an access to `address` runs over the end of this stack.
+  bool overruns(const void* address) const {
+    const char* at = static_cast<const char*>(address);
+    return guard_ != nullptr && at >= guard_ && at < guard_ + guard_bytes;
+  }
+
  private:
-  void* stack_ = nullptr;
+  static const std::size_t guard_bytes = std::size_t(64) << 20;
+  char* guard_ = nullptr;
   std::size_t stack_bytes_ = 0;
 };
 
@@ -187,6 +197,8 @@ class scheduler {
   }
 
   static void enter();
+  static void on_fault(int signal, siginfo_t* what, void*);
+  void watch_stacks();
   [[noreturn]] void resume(process* next);
   void leave(jmp_buf& here, process* next);
   process* next_ready();
@@ -207,6 +219,7 @@ class scheduler {
   std::vector<process*> alive_;
   std::vector<fifo*> fifos_;
   std::uint64_t fifo_count_ = 0;
+  bool watching_ = false;
   // Searches for a cycle mark what they pass with numbers that only grow.
   std::uint64_t visits_ = 0;
   std::uint64_t first_visit_of_search_ = 1;
