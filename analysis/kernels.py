@@ -34,7 +34,9 @@ Reals = npt.NDArray[np.float64]
 
 _GUARD = 4
 _MAX_WIDTH = 48
-_MAX_FRACTION = 60
+_MAX_SOURCE_FRACTION = 60
+# Fits and references are float64.
+_MAX_TARGET_FRACTION = 48
 _EXHAUSTIVE_BITS = 16
 _SAMPLES = 1 << 14
 _LN2 = math.log(2.0)
@@ -236,12 +238,14 @@ def _describe(table: Table) -> str:
     return f"piecewise polynomial of degree {table.order} on {segments}"
 
 
-def _check(what: str, *formats: Format) -> None:
-    for f in formats:
-        if not 2 <= f.width <= _MAX_WIDTH or abs(f.fraction) > _MAX_FRACTION:
+def _check(what: str, source: Format, target: Format) -> None:
+    for f, limit in ((source, _MAX_SOURCE_FRACTION), (target, _MAX_TARGET_FRACTION)):
+        if not 2 <= f.width <= _MAX_WIDTH or abs(f.fraction) > limit:
             raise CompileError(
-                f"{what}: no kernel for <{f.width}, {f.integer}>; widths of 2 to {_MAX_WIDTH} "
-                f"bits with at most {_MAX_FRACTION} fraction bits work"
+                f"{what}: no kernel from <{source.width}, {source.integer}> to <{target.width}, "
+                f"{target.integer}>; widths of 2 to {_MAX_WIDTH} bits work, with at most "
+                f"{_MAX_SOURCE_FRACTION} fraction bits in the argument and "
+                f"{_MAX_TARGET_FRACTION} in the result"
             )
 
 
@@ -518,7 +522,9 @@ def samples(f: Format) -> npt.NDArray[np.int64]:
 @cache
 def unary_kernel(function: str, source: Format, target: Format) -> UnaryKernel:
     """
-    The kernel of a function in `FUNCTIONS` between two formats of 2 to 48 bits.
+    The kernel of a function in `FUNCTIONS` between two formats of 2 to 48 bits. Up to 32
+    fraction bits the result is within 1 ulp; beyond, tables may not get larger, and
+    `max_ulp` tells how far it is off.
 
     Raises CompileError for an unknown function or a format outside these.
     """

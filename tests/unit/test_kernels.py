@@ -250,7 +250,8 @@ def test_kernels_are_made_once_and_always_the_same() -> None:
         (("sinh", Format(8, 4), Format(8, 4)), "no such kernel; there are exp"),
         (("exp", Format(49, 4), Format(8, 4)), "widths of 2 to 48"),
         (("exp", Format(8, 4), Format(1, 1)), "widths of 2 to 48"),
-        (("log", Format(8, -60), Format(8, 4)), "60 fraction bits"),
+        (("log", Format(8, -60), Format(8, 4)), "60 fraction bits in the argument"),
+        (("log", Format(8, 4), Format(8, -60)), "and 48 in the result"),
     ],
 )
 def test_kernels_that_do_not_exist(arguments: tuple, message: str) -> None:
