@@ -48,7 +48,6 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
 FloatTensor = TensorType[AnyFloat]
@@ -56,8 +55,14 @@ FloatTensor = TensorType[AnyFloat]
 
 def as_tensor(value: SSAValue) -> TensorType[AnyFloat] | None:
     """The type of a value that is a tensor of floats, None for any other value."""
+    # Two checks of classes: `isa` builds the constraint anew, half a millisecond each time.
     type_ = value.type
-    return type_ if isa(type_, TensorType[AnyFloat]) else None
+    if not isinstance(type_, TensorType):
+        return None
+    tensor = cast(TensorType[Attribute], type_)
+    if not isinstance(tensor.element_type, AnyFloat):
+        return None
+    return cast(TensorType[AnyFloat], tensor)
 
 
 def tensor_type(value: SSAValue) -> TensorType[AnyFloat]:

@@ -20,7 +20,8 @@ a row of the weights:
     %1 = inr.broadcast %0 : tensor<1x8xf64> to tensor<64x8xf64>
 
 The rules are in `simplify_arithmetic.py`, `simplify_shapes.py` and `simplify_products.py`. Each
-makes the graph smaller or moves something one way only, so there is an end. The results differ
+makes the graph smaller or moves something one way only, so there is an end. Equal operations are
+merged in between, as `inr-cse` does. The results differ
 from those before by rounding in float64, and where an infinite value was multiplied by zero.
 
 Options: `quarter-turns=false` keeps `math.sin` and `math.cos` and their angles in radians,
@@ -43,6 +44,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ..dialects.inr import CosQOp, SinQOp
 from . import simplify_arithmetic, simplify_products, simplify_shapes
 from .graph_builder import GraphBuilder
+from .inr_cse import merge_common
 from .rules import apply_rules, merged
 
 _QUARTER_TURNS = 2 / pymath.pi
@@ -90,4 +92,7 @@ class InrSimplifyPass(ModulePass):
         ]
         if self.fold_scales:
             tables.append(simplify_products.SCALES)
-        apply_rules(op, merged(tables))
+        table = merged(tables)
+        # What was merged may have one use where it had several, and more rules apply.
+        while apply_rules(op, table):
+            merge_common(op)
