@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import torch
 import torch.fx.traceback as fx_traceback
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _LIBRARIES = (
@@ -27,8 +28,27 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _UNKNOWN = " "
 
 
-class _SourceLines(TorchDispatchMode):
-    """Labels the node that the tracer is about to record."""
+class _ForwardLines(TorchFunctionMode):
+    """
+    Says which line calls a function of PyTorch.
+
+    This is above autograd, so that the node which autograd makes for the call keeps the line:
+    under `preserve_node_meta`, anomaly detection stores the label that is set at the time.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        fx_traceback.set_stack_trace([_line_of_frame(sys._getframe(1))])
+        return func(*args, **(kwargs or {}))
+
+
+class _BackwardLines(TorchDispatchMode):
+    """Gives the operators of a backward pass the lines of the forward pass."""
 
     def __torch_dispatch__(
         self,
@@ -37,19 +57,19 @@ class _SourceLines(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        fx_traceback.set_stack_trace([_line()])
+        if (node := torch._C._current_autograd_node()) is not None:
+            fx_traceback.set_stack_trace([_line_of_node(node)])
         return func(*args, **(kwargs or {}))
 
 
 @contextmanager
 def recorded_lines() -> Iterator[None]:
-    """Within it, PyTorch remembers where each step of the forward pass was called."""
+    """Within it, autograd remembers where each step of the forward pass was called."""
     with (
         warnings.catch_warnings(),
         fx_traceback.preserve_node_meta(),
     ):
-        # Anomaly detection is what stores a stack with every autograd node; it warns that it
-        # is slow, and would print a second traceback when the user's backward pass fails.
+        # It warns that it is slow, which it is not when all it stores is a label.
         warnings.simplefilter("ignore")
         with torch.autograd.detect_anomaly(check_nan=False):
             yield
@@ -57,20 +77,18 @@ def recorded_lines() -> Iterator[None]:
 
 def call_labelled(fn: Callable[..., Any], *args: Any) -> Any:
     """Calls `fn` inside a trace; frames outside of this call are not the user's."""
-    with _SourceLines():
+    with _ForwardLines(), _BackwardLines():
         return fn(*args)
 
 
-def _line() -> str:
-    node = torch._C._current_autograd_node()
-    if node is None:
-        return _line_of_frame(sys._getframe(1))
+def _line_of_node(node: torch.autograd.graph.Node) -> str:
     # A node made during a backward pass has the node that made it as its parent; the first
     # of the line stands for a call in the forward pass, which is what the user wrote.
     metadata = _metadata(node)
     while (parent := metadata.get("parent_")) is not None:
         metadata = _metadata(parent)
-    return _line_of_traceback(metadata.get("traceback_") or [])
+    label = "".join(metadata.get("traceback_") or [])
+    return label if _FRAME.search(label) else _UNKNOWN
 
 
 def _metadata(node: torch.autograd.graph.Node) -> dict[str, Any]:
@@ -81,25 +99,10 @@ def _metadata(node: torch.autograd.graph.Node) -> dict[str, Any]:
 def _line_of_frame(frame: FrameType | None) -> str:
     while frame is not None and frame.f_code is not call_labelled.__code__:
         if not frame.f_code.co_filename.startswith(_LIBRARIES):
-            return _spell(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            code = frame.f_code
+            return f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}\n'
         frame = frame.f_back
     return _UNKNOWN
-
-
-def _line_of_traceback(entries: list[str]) -> str:
-    for entry in reversed(entries):
-        if (match := _FRAME.search(entry)) is None:
-            continue
-        file, line, function = match.groups()
-        if file == __file__ and function == call_labelled.__name__:
-            break
-        if not file.startswith(_LIBRARIES):
-            return _spell(file, int(line), function)
-    return _UNKNOWN
-
-
-def _spell(file: str, line: int, function: str) -> str:
-    return f'  File "{file}", line {line}, in {function}\n'
 
 
 def line_of(node: torch.fx.Node) -> str | None:

@@ -14,7 +14,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-
 OMEGA_0 = 30.0
 
 
