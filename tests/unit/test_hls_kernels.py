@@ -140,12 +140,7 @@ def case_function(number: int, case: Case) -> str:
 
 
 PROLOGUE = r"""
-#include <ap_fixed.h>
-#include <ap_int.h>
 #include <hls_stream.h>
-#ifdef AS_SYNTHESISED
-#define __SYNTHESIS__  // after the vendor's types, whose form for synthesis is not public
-#endif
 
 #include "inr/kernels.hpp"
 
@@ -640,7 +635,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
     source = folder / "program.cpp"
     source.write_text(program_text(CASES))
     bounded = compiled(source, folder / "a", "-O1", *WARNINGS, "-I", str(HLS / "sim"))
-    plain = compiled(source, folder / "b", "-O0", *WARNINGS, "-DAS_SYNTHESISED")
+    plain = compiled(source, folder / "b", "-O0", *WARNINGS, "-DINR_EXACT_WIDTHS")
     folders = []
     for program in (bounded, plain):
         here = folder / (program.name + "_data")

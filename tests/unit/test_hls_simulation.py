@@ -202,6 +202,29 @@ void stack() {
   INR_PROCESS("consumer", reader<n>(out));
 }
 
+// Nobody takes the products before all rows are given away.
+template <int ROWS>
+void give(hls::stream<one>& rows, hls::stream<one>& done) {
+  one value;
+  value.lane[0] = 1;
+  for (int i = 0; i < ROWS * n; ++i) rows.write(value);
+  done.write(value);
+}
+template <int ROWS>
+void take(hls::stream<one>& done, hls::stream<one>& products) {
+  done.read();
+  for (int i = 0; i < ROWS * n; ++i) products.read();
+}
+template <int ROWS>
+void row_buffers() {
+  static const float weights[n][n] = {{0}};
+  hls::stream<one, 2> rows("rows"), done("done"), products("products");
+  INR_REGION("row_buffers");
+  INR_PROCESS("give", give<ROWS>(rows, done));
+  INR_PROCESS("product", inr::matmul<1, ROWS, n, n, 1, 1, 1, 1, float>(weights, rows, products));
+  INR_PROCESS("take", take<ROWS>(done, products));
+}
+
 int main(int, char** arguments) {
   const char* scenario = arguments[1];
   float x[n] = {0};
@@ -215,6 +238,8 @@ int main(int, char** arguments) {
   if (std::strcmp(scenario, "nested16") == 0) nested<n>();
   if (std::strcmp(scenario, "circle") == 0) circle();
   if (std::strcmp(scenario, "stack") == 0) stack();
+  if (std::strcmp(scenario, "rows2") == 0) row_buffers<2>();
+  if (std::strcmp(scenario, "rows3") == 0) row_buffers<3>();
   std::puts("end of main");
 }
 """
@@ -398,6 +423,21 @@ def test_a_region_inside_a_process(program: Path):
     grown, _ = run(program, "nested2", INR_SIM_GROW="1")
     assert grown.returncode == 0
     assert "FIFO 'direct' of region 'nested': depth 2 is declared, 15 is needed" in grown.stderr
+
+
+def test_a_matmul_holds_two_rows(program: Path):
+    ended, report = run(program, "rows2")
+    assert ended.returncode == 0, ended.stderr
+    assert set(fifos(report)) == {"rows", "done", "products"}
+    deadlocked, _ = run(program, "rows3")
+    assert deadlocked.returncode == 3
+    assert "process 'product/load' waits to write FIFO 'row buffers': full" in deadlocked.stderr
+    # The buffers are part of the kernel; the FIFO before it is what can be deeper.
+    grown, report = run(program, "rows3", INR_SIM_GROW="1")
+    assert grown.returncode == 0
+    depths = {name: fifo["final_depth"] for name, fifo in fifos(report).items()}
+    assert depths["done"] == 2
+    assert max(depths["rows"], depths["products"]) > 2
 
 
 def test_buffers_that_do_not_fit_the_stack(program: Path):
