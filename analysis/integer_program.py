@@ -225,14 +225,14 @@ class Program:
         """Operand widths (sign included) of each multiplication."""
         return [
             (i.arguments[0].bits, i.arguments[1].bits)
-            for i in self.instructions
+            for i in self._live()
             if i.operation == "multiply"
         ]
 
     @property
     def rom_bits(self) -> int:
         """Bits of all tables."""
-        return sum(rom.bits for rom in self.roms)
+        return sum(rom.bits for rom in self._live_roms())
 
     def evaluate(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> list[Mantissas]:
         """The outputs for arrays of inputs (one shape), int64."""
@@ -265,17 +265,18 @@ class Program:
             results[i.result] = np.asarray(value).astype(np.int64) if narrow else value
         return results
 
-    def cpp_body(self, indent: str) -> str:
-        """The tables and the operations as C++ statements; inputs must be declared before."""
+    def cpp_body(self, indent: str, inputs: Mapping[str, str]) -> str:
+        """The tables and operations as C++ statements, given expressions for the inputs."""
         lines: list[str] = []
-        for rom in self.roms:
+        for rom in self._live_roms():
             lines += _cpp_rom(rom, indent)
         for i in self._live():
             if i.comment:
                 lines.append(f"{indent}// {i.comment}")
             if i.operation == "input":
-                continue
-            expression = _CPP[i.operation](i, [self.cpp_operand(a) for a in i.arguments])
+                expression = inputs[i.result.name]
+            else:
+                expression = _CPP[i.operation](i, [self.cpp_operand(a) for a in i.arguments])
             declared = f"const inr::integer<{i.result.bits}>::type {i.result.name}"
             lines.append(f"{indent}{declared} = {expression};")
         return "\n".join(lines)
@@ -283,6 +284,14 @@ class Program:
     def cpp_operand(self, value: Value) -> str:
         """A value in an expression: its name, or its number if it has only one."""
         return value.name if value.low != value.high else _cpp_literal(value.low)
+
+    def uses(self, name: str) -> bool:
+        """Whether an output depends on the input of this name."""
+        return any(i.result.name == name for i in self._live())
+
+    def _live_roms(self) -> list[Rom]:
+        read = {i.rom for i in self._live()}
+        return [rom for rom in self.roms if rom in read]
 
     def _live(self) -> list[Instruction]:
         """The instructions that an output needs, in order."""

@@ -28,9 +28,19 @@ import numpy.typing as npt
 from ..errors import CompileError
 from .fixed import Format, Mantissas, to_real
 from .integer_program import Program, Value
+from .real_functions import (
+    REAL_FUNCTIONS,
+    Reals,
+    quarter_cosine,
+    quarter_sine,
+    reference,
+    sincos_reference,
+    ulp_error,
+)
 from .tables import Table, TableSpec, best_table, emit_lookup, emit_polynomial
 
-Reals = npt.NDArray[np.float64]
+FUNCTIONS = tuple(REAL_FUNCTIONS)
+"""The names `unary_kernel` takes."""
 
 _GUARD = 4
 _MAX_WIDTH = 48
@@ -40,74 +50,6 @@ _MAX_TARGET_FRACTION = 48
 _EXHAUSTIVE_BITS = 16
 _SAMPLES = 1 << 14
 _LN2 = math.log(2.0)
-
-
-def _sigmoid(x: Reals) -> Reals:
-    e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, 1.0) / (1.0 + e)
-
-
-def _softplus(x: Reals) -> Reals:
-    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
-
-
-def _erf(x: Reals) -> Reals:
-    # The standard library's is exact to the last place; NumPy has none.
-    return np.fromiter(map(math.erf, x.tolist()), np.float64, x.size)
-
-
-def _reciprocal(x: Reals) -> Reals:
-    return 1.0 / x
-
-
-def _sqrt(x: Reals) -> Reals:
-    return np.sqrt(x)
-
-
-def _rsqrt(x: Reals) -> Reals:
-    return 1.0 / np.sqrt(x)
-
-
-_REFERENCES: dict[str, Callable[[Reals], Reals]] = {
-    "exp": np.exp,
-    "tanh": np.tanh,
-    "sigmoid": _sigmoid,
-    "softplus": _softplus,
-    "erf": _erf,
-    "reciprocal": _reciprocal,
-    "sqrt": _sqrt,
-    "rsqrt": _rsqrt,
-    "log": np.log,
-    "log1p": np.log1p,
-}
-
-FUNCTIONS = tuple(_REFERENCES)
-"""The names `unary_kernel` takes."""
-
-
-def reference(function: str, x: Reals) -> Reals:
-    """
-    The real function in float64 at a flat array of arguments, with the values that
-    kernels give outside the domain as infinities (0 for sqrt).
-    """
-    match function:
-        case "log" | "reciprocal" | "rsqrt" | "log1p" | "sqrt":
-            edge = -1.0 if function == "log1p" else 0.0
-            outside = x == edge if function == "reciprocal" else x <= edge
-            y = _REFERENCES[function](np.where(outside, 1.0, x))
-            limit = {"log": -math.inf, "log1p": -math.inf, "sqrt": 0.0}.get(function, math.inf)
-            return np.where(outside, limit, y)
-        case _:
-            with np.errstate(over="ignore"):
-                return _REFERENCES[function](x)
-
-
-def ulp_error(mantissas: Mantissas, exact: Reals, target: Format) -> Reals:
-    """|result - exact| in units of the target's last place; `exact` is clamped to its range."""
-    with np.errstate(over="ignore"):
-        scaled = np.ldexp(exact, target.fraction)
-    clamped = np.clip(scaled, target.minimum, target.maximum)
-    return np.abs(mantissas.astype(np.float64) - clamped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +93,7 @@ class UnaryKernel:
         """
         source, target = self.source.cpp(), self.target.cpp()
         result = self.program.cpp_operand(self.program.outputs[0])
+        argument = " argument" if self.program.uses("x") else ""
         return "\n".join(
             [
                 f"// {self.function}: <{self.source.width}, {self.source.integer}> to "
@@ -160,10 +103,9 @@ class UnaryKernel:
                 f"struct {identifier} {{",
                 f"  typedef {source} source;",
                 f"  typedef {target} target;",
-                "  static target apply(const source& argument) {",
+                f"  static target apply(const source&{argument}) {{",
                 "#pragma HLS INLINE",
-                f"    const inr::integer<{self.source.width}>::type x = inr::raw(argument);",
-                self.program.cpp_body("    "),
+                self.program.cpp_body("    ", {"x": "inr::raw(argument)"}),
                 f"    return inr::from_raw<target>({result});",
                 "  }",
                 "};",
@@ -211,6 +153,7 @@ class SinCosKernel:
         """
         phase, target = self.phase.cpp(), self.target.cpp()
         sine, cosine = (self.program.cpp_operand(v) for v in self.program.outputs)
+        argument = " argument" if self.program.uses("x") else ""
         return "\n".join(
             [
                 f"// sine and cosine of quarter turns: <{self.phase.width}, "
@@ -220,10 +163,9 @@ class SinCosKernel:
                 f"struct {identifier} {{",
                 f"  typedef {phase} source;",
                 f"  typedef {target} target;",
-                "  static void apply(const source& argument, target& s, target& c) {",
+                f"  static void apply(const source&{argument}, target& s, target& c) {{",
                 "#pragma HLS INLINE",
-                f"    const inr::integer<{self.phase.width}>::type x = inr::raw(argument);",
-                self.program.cpp_body("    "),
+                self.program.cpp_body("    ", {"x": "inr::raw(argument)"}),
                 f"    s = inr::from_raw<target>({sine});",
                 f"    c = inr::from_raw<target>({cosine});",
                 "  }",
@@ -329,7 +271,7 @@ def _build_symmetric(b: _Builder, function: str) -> Table:
     a, u_fraction, dropped = b.trim(a, b.source.fraction, fraction + guard + slope + 1)
     b.p.comment("beyond the table the function is constant to the last place")
     u = b.p.clamp(a, 0, max(math.ceil(math.ldexp(max(limit, 0.0), u_fraction)), 0))
-    f: Callable[[Reals], Reals] = _REFERENCES[function]
+    f: Callable[[Reals], Reals] = REAL_FUNCTIONS[function]
     if function == "softplus":
         f = _softplus_tail
     table = b.table([f], u, u_fraction, fraction, dropped)
@@ -528,7 +470,7 @@ def unary_kernel(function: str, source: Format, target: Format) -> UnaryKernel:
 
     Raises CompileError for an unknown function or a format outside these.
     """
-    if function not in _REFERENCES:
+    if function not in REAL_FUNCTIONS:
         raise CompileError(f"{function}: no such kernel; there are {', '.join(FUNCTIONS)}")
     _check(function, source, target)
     program = Program()
@@ -538,26 +480,6 @@ def unary_kernel(function: str, source: Format, target: Format) -> UnaryKernel:
     y = program.evaluate({"x": inputs})[0]
     error = ulp_error(y, reference(function, to_real(inputs, source)), target)
     return UnaryKernel(function, source, target, program, table, float(error.max()))
-
-
-def _quarter_sine(u: Reals) -> Reals:
-    return np.sin(np.pi / 2 * u)
-
-
-def _quarter_cosine(u: Reals) -> Reals:
-    # Exact at u = 1, where the cosine of a rounded pi / 2 is not.
-    return np.sin(np.pi / 2 * (1.0 - u))
-
-
-def sincos_reference(x: Reals) -> tuple[Reals, Reals]:
-    """(sin(pi/2 x), cos(pi/2 x)) in float64, for x of any size."""
-    quadrant = np.floor(x)
-    u = x - quadrant
-    s, c = _quarter_sine(u), _quarter_cosine(u)
-    q = np.mod(quadrant, 4.0)
-    sine = np.select([q == 0, q == 1, q == 2], [s, c, -s], -c)
-    cosine = np.select([q == 0, q == 1, q == 2], [c, -s, -c], s)
-    return sine, cosine
 
 
 @cache
@@ -591,10 +513,10 @@ def _build_sincos(b: _Builder) -> Table:
     q = p.named("quadrant", p.low_bits(p.shift(x, -x_fraction), 2))
     u = p.named("angle", p.low_bits(x, x_fraction))
     u, u_fraction, dropped = b.trim(u, x_fraction, fraction + _guard(fraction) + 2)
-    table = b.table([_quarter_sine], u, u_fraction, fraction, dropped)
+    table = b.table([quarter_sine], u, u_fraction, fraction, dropped)
     if table.order == 0:
         s = emit_lookup(p, table, u, name="sines")
-        both = b.table([_quarter_cosine], u, u_fraction, fraction, dropped)
+        both = b.table([quarter_cosine], u, u_fraction, fraction, dropped)
         c = emit_lookup(p, both, u, name="cosines")
     else:
         s, c = _emit_quadrant(p, table, u)

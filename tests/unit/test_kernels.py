@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 from inr.analysis.fixed import Format, quantize, to_real
 from inr.analysis.integer_program import Program, signed_bits
-from inr.analysis.kernels import (
-    FUNCTIONS,
-    reference,
-    sincos_kernel,
-    sincos_reference,
-    ulp_error,
-    unary_kernel,
-)
+from inr.analysis.kernels import FUNCTIONS, sincos_kernel, unary_kernel
+from inr.analysis.real_functions import reference, sincos_reference, ulp_error
 from inr.errors import CompileError
 
 EXACT = {
