@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
 import numpy as np
@@ -38,20 +38,22 @@ def measure_ranges(
 
 
 def sample_inputs(
-    function: FuncOp, domain: tuple[float, float], samples: int, seed: int = 0
+    function: FuncOp, domains: Sequence[tuple[float, float]], samples: int, seed: int = 0
 ) -> Iterator[list[np.ndarray]]:
     """
-    Batches of at least `samples` rows in all, uniform over `domain`, both ends included in the
-    first batch. The same for the same arguments.
+    Batches of at least `samples` rows in all, each input uniform over its domain (low, high),
+    both ends included in the first batch. The same for the same arguments.
     """
-    low, high = domain
     shapes = [inr.shape_of(a) for a in function.body.block.args]
     rows = max((s[0] if s else 1 for s in shapes), default=1)
     rng = np.random.default_rng(seed)
     for index in range(max(1, ceil(samples / rows))):
-        batch = [rng.uniform(low, high, shape) for shape in shapes]
+        batch = [
+            rng.uniform(low, high, shape)
+            for (low, high), shape in zip(domains, shapes, strict=True)
+        ]
         if index == 0:
-            for array in batch:
+            for array, (low, high) in zip(batch, domains, strict=True):
                 flat = array.reshape(-1)
                 flat[:1], flat[-1:] = low, high
         yield batch

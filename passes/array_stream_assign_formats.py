@@ -360,7 +360,7 @@ class ArrayStreamAssignFormatsPass(ModulePass):
     guard: int = 1
     tolerance: float | None = None
     domain: tuple[float, ...] = (-1.0, 1.0)
-    samples: int = 1024
+    samples: int = 512
     calibration: str | None = None
     """An .npz file with an array an input, by the input's name or in order."""
 
@@ -383,7 +383,8 @@ class ArrayStreamAssignFormatsPass(ModulePass):
         if self.calibration is not None:
             batches = load_calibration(self.calibration, function)
         else:
-            batches = list(sample_inputs(function, (low, high), self.samples))
+            domains = [(low, high)] * len(function.body.block.args)
+            batches = list(sample_inputs(function, domains, self.samples))
         name = function.sym_name.data
         if self.mode == "interval":
             from ..analysis.intervals import bound_ranges

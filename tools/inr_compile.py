@@ -1,0 +1,250 @@
+"""`inr-compile`: a PyTorch model and its derivatives to a checked hardware project."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CompileError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..runtime.compiler import Compiled, HlsOptions
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The tool; returns the exit status: 1, with one message on stderr, for bad input."""
+    options = _parser().parse_args(arguments)
+    try:
+        report = _compile(options)
+    except CompileError as error:
+        print(f"inr-compile: error: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(report, indent=2))
+    return 0
+
+
+def _compile(options: argparse.Namespace) -> dict[str, Any]:
+    # Imported here: `inr-compile --help` must not wait for torch.
+    from rich.console import Console
+
+    from ..lowering.hls_project import refuse_existing, write_project
+    from ..runtime.toolchain import find_toolchain
+
+    console = Console(stderr=True, quiet=options.quiet or options.json)
+    settings = _settings(options)
+    # What can be refused is refused before any work is done.
+    if options.out is not None:
+        refuse_existing(options.out, force=options.force)
+    if settings.check:
+        find_toolchain()
+    seconds: dict[str, float] = {}
+    compiled = _run(options, settings, console, seconds)
+    compiled.report["seconds"] = {**seconds, **compiled.report["seconds"]}
+    compiled.texts["report.json"] = json.dumps(compiled.report, indent=2) + "\n"
+    compiled.texts["design.mlir"] = f"{compiled.module}\n"
+    if options.out is not None:
+        write_project(compiled.texts, options.out, force=options.force)
+    _show(console, compiled, options.out)
+    return compiled.report
+
+
+def _settings(options: argparse.Namespace) -> HlsOptions:
+    from ..analysis.targets import find_part
+    from ..lowering.hls_project import Part
+    from ..runtime.compiler import HlsOptions
+
+    if options.clock <= 0:
+        raise CompileError(f"--clock {options.clock}: the period is a positive number of ns")
+    if options.tolerance is not None and options.mode == "float":
+        raise CompileError("--tolerance chooses fixed-point widths; it goes with --mode fixed")
+    if options.domain is not None and not options.domain[0] < options.domain[1]:
+        raise CompileError("--domain takes two numbers, the lower one first")
+    return HlsOptions(
+        mode=options.mode,
+        activation=options.activation,
+        weight=options.weight,
+        guard=options.guard,
+        tolerance=options.tolerance,
+        domain=tuple(options.domain) if options.domain is not None else None,
+        samples=options.samples,
+        calibration=options.calibration,
+        part=Part(find_part(options.part).part, options.clock),
+        check=options.check,
+    )
+
+
+def _run(
+    options: argparse.Namespace, settings: HlsOptions, console: Console, seconds: dict[str, float]
+) -> Compiled:
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+
+        @contextmanager
+        def stage(name: str) -> Iterator[None]:
+            task = progress.add_task(name, total=None)
+            try:
+                yield
+            finally:
+                progress.remove_task(task)
+
+        with stage("import"):
+            start = time.perf_counter()
+            from ..frontend.importer import import_torch
+            from ..frontend.spec import load_spec
+
+            spec = load_spec(options.spec)
+            imported = import_torch(
+                spec.callable,
+                spec.example_inputs,
+                name=spec.name,
+                order=options.order,
+                outputs=options.outputs,
+            )
+            inputs = [x.detach().double().numpy() for x in spec.example_inputs]
+            seconds["import"] = round(time.perf_counter() - start, 4)
+        for note in imported.notes:
+            console.print(f"note: {note}", style="yellow")
+        from ..runtime.compiler import compile_hls
+
+        with stage("reference"):
+            start = time.perf_counter()
+            reference = imported.reference(inputs)
+            seconds["reference"] = round(time.perf_counter() - start, 4)
+        compiled = compile_hls(imported.module, inputs, reference, settings, stage)
+        compiled.report["notes"] = imported.notes
+        return compiled
+
+
+def _show(console: Console, compiled: Compiled, out: Path | None) -> None:
+    """The report as tables."""
+    from rich.table import Table
+
+    report = compiled.report
+    graph = Table(title=f"{report['name']}: graph")
+    for heading in ("after", "nodes", "matmuls"):
+        graph.add_column(heading, justify="left" if heading == "after" else "right")
+    for step, size in report["graph"].items():
+        graph.add_row(step, str(size["nodes"]), str(size["matmuls"]))
+    console.print(graph)
+    streams = report["streams"]
+    console.print(
+        f"{streams['processes']} processes, {streams['fifos']} FIFOs of "
+        f"{streams['elements']} elements ({streams['bits']} bits) in all"
+    )
+    if (widths := report["widths"]) is not None:
+        console.print(
+            f"{widths['activation']}-bit activations by {widths['weight']}-bit weights: "
+            f"{widths['dsp_per_product']} DSP a product"
+        )
+    kinds = [k for k in ("float", "fixed") if any(k in e for e in report["accuracy"].values())]
+    if kinds:
+        table = Table(title="error of the C++ against PyTorch in float64")
+        table.add_column("output")
+        for kind in kinds:
+            for heading in ("max", "mean", "mean / largest"):
+                table.add_column(f"{kind}: {heading}", justify="right")
+        for name, entry in report["accuracy"].items():
+            cells = [
+                f"{entry[kind][key]:.2e}"
+                for kind in kinds
+                for key in ("max_abs", "mean_abs", "relative")
+            ]
+            table.add_row(name, *cells)
+        console.print(table)
+    for kind, overflows in report["overflows"].items():
+        for process, count in overflows.items():
+            console.print(
+                f"note: {count} values did not fit their format in {process} ({kind}); "
+                "give more guard bits or a wider calibration",
+                style="yellow",
+            )
+    total = sum(report["seconds"].values())
+    console.print(f"{total:.1f} s in all")
+    if out is not None:
+        console.print(f"wrote {out}", style="green")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="inr-compile",
+        description="Compiles a PyTorch function, or a model and its derivatives, to a "
+        "streaming HLS C++ project, simulates it and compares it with PyTorch.",
+    )
+    parser.add_argument(
+        "spec",
+        metavar="FILE.py:FACTORY",
+        help="a function without parameters that returns (callable, example_inputs)",
+    )
+    parser.add_argument("--target", choices=("hls",), default="hls", help="what to make")
+    parser.add_argument(
+        "--order",
+        type=int,
+        metavar="K",
+        help="differentiate with respect to the coordinates up to this order; without it the "
+        "function is taken as it is",
+    )
+    parser.add_argument(
+        "--outputs",
+        choices=("all", "jacobian", "hessian", "laplacian"),
+        default="all",
+        help="which derivatives (default: the value and all partial derivatives)",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the project folder to write")
+    parser.add_argument("--force", action="store_true", help="replace an existing --out")
+    parser.add_argument("--part", default="xcu50", help="the device (default: xcu50)")
+    parser.add_argument(
+        "--clock", type=float, default=3.33, metavar="NS", help="clock period (default: 3.33)"
+    )
+    parser.add_argument(
+        "--mode", choices=("fixed", "float"), default="fixed", help="numbers (default: fixed)"
+    )
+    parser.add_argument("--activation", type=int, default=27, metavar="BITS")
+    parser.add_argument("--weight", type=int, default=18, metavar="BITS")
+    parser.add_argument(
+        "--guard", type=int, default=1, metavar="BITS", help="integer bits above what was seen"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="E",
+        help="choose the cheapest widths whose mean error stays below E of each output's "
+        "largest value",
+    )
+    parser.add_argument(
+        "--domain",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="where the inputs lie (default: the range of the example inputs)",
+    )
+    parser.add_argument(
+        "--samples", type=int, default=512, help="rows to measure ranges on (default: 512)"
+    )
+    parser.add_argument(
+        "--calibration", type=Path, metavar="FILE.npz", help="inputs to measure ranges on"
+    )
+    parser.add_argument(
+        "--no-check",
+        dest="check",
+        action="store_false",
+        help="write the project without simulating it (FIFOs then hold whole arrays where "
+        "branches meet)",
+    )
+    parser.add_argument("--json", action="store_true", help="print report.json, nothing else")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
