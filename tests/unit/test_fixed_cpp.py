@@ -15,6 +15,7 @@ from inr.analysis.fixed import (
     Format,
     count_overflow,
     dot_narrow,
+    multiply,
     quantize,
     rescale,
 )
@@ -26,15 +27,15 @@ pytestmark = pytest.mark.skipif(
 INCLUDE = Path(inr.__file__).parent / "runtime" / "hls" / "include"
 
 MODES = list(itertools.product(["rnd", "trn"], ["sat", "wrap"]))
-SOURCES = [(8, 4), (18, 20), (27, 9), (45, 17), (63, 30)]
-TARGETS = [(8, 4), (12, -3), (27, 9), (32, 40), (18, 2), (60, 25)]
+SOURCES = [(8, 4), (18, 20), (27, 9), (63, 30)]
+TARGETS = [(8, 4), (12, -3), (27, 9), (32, 40), (18, 2), (60, 5), (64, -40)]
 CONVERSIONS = [
     (Format(*source), Format(*target, *mode))
     for source in SOURCES
     for target in TARGETS
     for mode in MODES
 ]
-WIDE = [Format(*target, *mode) for target in TARGETS for mode in MODES]
+WIDE = [Format(*target, *mode) for target in TARGETS[:-1] for mode in MODES]
 COUNT = 400
 
 PRELUDE = """
@@ -75,6 +76,17 @@ static void convert_wide() {
     const ap_fixed<72, 30> x = inr::from_raw<ap_fixed<72, 30> >(m);
     put(inr::raw(To(x)));
     put(inr::raw(inr::narrow<To, 42, 72>(inr::raw(x))));
+    put(overflows);
+  }
+}
+// 116 bits, times a power of two that gains fraction bits, and more bits than are native.
+template <typename To>
+static void convert_long() {
+  for (int i = 0; i < %d; ++i) {
+    const ap_fixed<58, 20> a = inr::from_raw<ap_fixed<58, 20> >(get<long long>());
+    const ap_fixed<58, 30> b = inr::from_raw<ap_fixed<58, 30> >(get<long long>());
+    put(inr::raw(inr::narrow<To>(a * b)));
+    put(inr::raw(inr::narrow<To>(a * b * a)));
     put(overflows);
   }
 }
@@ -167,10 +179,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "accumulate": [f"accumulate<{f.cpp()} >();" for f in ACCUMULATORS],
         "floats": ["floats();"],
         "unary": ["unary();"],
+        "long": [f"convert_long<{f.cpp()} >();" for f in WIDE],
     }
     cases = [f"    case {i}: {' '.join(lines)} break;" for i, lines in enumerate(calls.values())]
     main = ["int main(int, char** argv) {", "  switch (argv[1][0] - '0') {", *cases, "  }", "}", ""]
-    source = PRELUDE + CONVERT % (COUNT, COUNT, COUNT) + FLOATS + "\n".join(main)
+    source = PRELUDE + CONVERT % ((COUNT,) * 4) + FLOATS + "\n".join(main)
     folder = tmp_path_factory.mktemp("fixed")
     return compile_and_link(source, folder, "-DINR_SIM", f"-DFLOATS={FLOAT_COUNT}")
 
@@ -193,7 +206,7 @@ def test_conversions_as_synthesised(tmp_path: Path) -> None:
     # The code for hardware, which has no counter and leaves the conversion to ap_fixed.
     chosen = [pair for pair in CONVERSIONS if via(*pair).width == pair[0].width][::7]
     calls = [f"convert<{a.cpp()}, {a.cpp()}, {b.cpp()} >();" for a, b in chosen]
-    source = PRELUDE + CONVERT % (COUNT, COUNT, COUNT) + f"int main() {{ {' '.join(calls)} }}"
+    source = PRELUDE + CONVERT % ((COUNT,) * 4) + f"int main() {{ {' '.join(calls)} }}"
     flags = ["-DINR_SIM", "-DINR_EXACT_WIDTHS", "-O0", "-Wno-unused-function"]
     inputs = [mantissas(source, i) for i, (source, _) in enumerate(chosen)]
     output = run(compile_and_link(source, tmp_path, *flags), np.concatenate(inputs).tobytes())
@@ -217,6 +230,22 @@ def test_conversions_from_72_bits(program: Path) -> None:
         assert np.array_equal(results[i, :, 0], model), target
         assert np.array_equal(results[i, :, 1], model), target
         counted += count_overflow(m[i], 42, target) * (target.overflow == "sat")
+        assert results[i, -1, 2] == counted, target
+
+
+def test_conversions_of_long_products(program: Path) -> None:
+    f, g = Format(58, 20), Format(58, 30)
+    a = np.stack([mantissas(f, 20 + i) >> 20 for i in range(len(WIDE))])
+    b = np.stack([mantissas(g, 60 + i)[::-1] for i in range(len(WIDE))])
+    output = run(program, np.stack([a, b], axis=-1).tobytes(), "6")
+    results = np.frombuffer(output, np.int64).reshape(len(WIDE), COUNT, 3)
+    counted = 0
+    for i, target in enumerate(WIDE):
+        two, fraction = multiply(a[i], f.fraction, b[i], g.fraction)
+        three, more = multiply(two, fraction, a[i], f.fraction)
+        for column, (m, bits) in enumerate([(two, fraction), (three, more)]):
+            assert np.array_equal(results[i, :, column], rescale(m, bits, target)), target
+            counted += count_overflow(m, bits, target) * (target.overflow == "sat")
         assert results[i, -1, 2] == counted, target
 
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Fixed-point values and their mantissas (raw integers).
 //
 // The math kernels and accumulators compute on mantissas. Their integer type is ap_int<W> in
@@ -10,7 +12,7 @@
 
 #include "ap_fixed.h"
 #include "ap_int.h"
-#include "inr/overflow.hpp"
+#include "overflow.hpp"
 
 // Defined in synthesis. A simulation may define it too, to run on the very widths of the hardware
 // (some thirty times slower).
@@ -205,6 +207,59 @@ inline int shift_amount(const A& a) {
 }
 #endif
 
+#ifndef INR_EXACT_WIDTHS
+namespace detail {
+
+// A saturation is counted; a type that wraps is meant to.
+template <typename To, typename M>
+inline To saturated(const M& mantissa, bool overflows, int64_t low, int64_t high) {
+  if (!overflows) return from_raw<To>(static_cast<int64_t>(mantissa));
+  sim::overflow();
+  return from_raw<To>(mantissa < 0 ? low : high);
+}
+
+// The conversion of a mantissa of W bits that loses Drop fraction bits (Drop > 0).
+template <typename To, int W, int Drop>
+struct rescaler {
+  typedef fixed_traits<To> to;
+  typedef typename integer<W>::type wide;
+  static To apply(const wide& m) {
+    const bool round = to::rounding == AP_RND;
+    // Floor, then the half: adding the half first could overflow. Past the sign nothing is left,
+    // and half of the last place is the most that rounds up.
+    wide result = m >> (Drop < W ? Drop : W - 1);
+    if (round) result += (Drop > W) ? -result : (m >> (Drop - 1 < W ? Drop - 1 : W - 1)) & 1;
+    const int bits = to::width < W ? to::width : W;
+    const wide high = static_cast<wide>((wide(1) << (bits - 1)) - 1);
+    const bool overflows = to::overflow == AP_SAT && (result > high || result < -high - 1);
+    return saturated<To>(result, overflows, static_cast<int64_t>(-high - 1),
+                         static_cast<int64_t>(high));
+  }
+};
+
+// The conversion that gains fraction bits, or none: the ends are compared before the shift.
+template <typename To, int W, int Drop, bool Gain>
+struct extender {
+  typedef fixed_traits<To> to;
+  typedef typename integer<W>::type wide;
+  static To apply(const wide& m) {
+    const int left = -Drop;
+    const int64_t high = static_cast<int64_t>((uint64_t(1) << (to::width - 1)) - 1);
+    const int64_t most = left < 63 ? high >> (left < 63 ? left : 0) : 0;
+    const int64_t least = left < to::width ? -(most + 1) : 0;
+    const bool overflows = to::overflow == AP_SAT && (m > most || m < least);
+    const uint64_t shifted =
+        left < 64 ? static_cast<uint64_t>(static_cast<int64_t>(m)) << (left < 64 ? left : 0) : 0;
+    if (overflows) return saturated<To>(m, true, -high - 1, high);
+    return from_raw<To>(static_cast<int64_t>(shifted));
+  }
+};
+template <typename To, int W, int Drop>
+struct extender<To, W, Drop, false> : rescaler<To, W, Drop> {};
+
+}  // namespace detail
+#endif
+
 // narrow<To, F, W>(m): the mantissa m, of W bits with F fraction bits, as a To: rounded and
 // saturated or wrapped as the type says. In simulation a saturation is counted.
 template <typename To, int F, int W, typename M>
@@ -218,36 +273,49 @@ inline To narrow(const M& mantissa) {
   static_assert(to::width <= 64, "a stream element has at most 64 bits");
   static_assert(to::rounding == AP_RND || to::rounding == AP_TRN, "AP_RND or AP_TRN");
   static_assert(to::overflow == AP_SAT || to::overflow == AP_WRAP, "AP_SAT or AP_WRAP");
-  const int right = F - to::fraction;
-  const int left = right < 0 ? -right : 0;
-  const int drop = right > 0 ? (right < W ? right : W) : 0;
-  typedef typename integer<((left + W < 127) ? W + left + 1 : 128)>::type wide;
-  static_assert(W + left < 128, "the conversion needs more than 128 bits");
-  wide m = wide(mantissa) * (wide(1) << left);
-  if (drop > 0) {
-    // Floor, then the half: adding the half first could overflow.
-    const wide half = to::rounding == AP_RND ? (m >> (drop > 0 ? drop - 1 : 0)) & 1 : 0;
-    m = (m >> drop) + (right > W ? 0 : half);
-    if (right > W && to::rounding == AP_RND) m = 0;
-  }
-  const int bits = to::width < W + left ? to::width : W + left;
-  const wide high = (wide(1) << (bits - 1)) - 1;
-  if (m > high || m < -high - 1) {
-    // A type that wraps is meant to.
-    if (to::overflow == AP_SAT) {
-      sim::overflow();
-      m = m < 0 ? -high - 1 : high;
-    }
-  }
-  return from_raw<To>(m);
+  const int drop = F - to::fraction;
+  return detail::extender<To, W, drop, (drop <= 0)>::apply(mantissa);
 #endif
 }
 
-// narrow<To>(x): the same for a fixed-point value.
+namespace detail {
+
+template <typename To, bool Native>
+struct narrower {
+  template <int W, int I, ap_q_mode Q, ap_o_mode O, int N>
+  static To apply(const ap_fixed_base<W, I, true, Q, O, N>& x) {
+#pragma HLS INLINE
+    return narrow<To, W - I, W>(raw(x));
+  }
+};
+// Wider than any native integer: the vendor's conversion, and the same without overflow beside it.
+template <typename To>
+struct narrower<To, false> {
+  template <int W, int I, ap_q_mode Q, ap_o_mode O, int N>
+  static To apply(const ap_fixed_base<W, I, true, Q, O, N>& x) {
+#pragma HLS INLINE
+    const To result = x;
+#ifndef INR_EXACT_WIDTHS
+    typedef fixed_traits<To> to;
+    const int whole = (I > to::integer ? I : to::integer) + 2;
+    const ap_fixed<whole + to::fraction, whole, to::rounding, AP_WRAP> unlimited = x;
+    if (to::overflow == AP_SAT && unlimited != result) sim::overflow();
+#endif
+    return result;
+  }
+};
+
+}  // namespace detail
+
+// narrow<To>(x): the same for a fixed-point value of any width.
 template <typename To, int W, int I, ap_q_mode Q, ap_o_mode O, int N>
 inline To narrow(const ap_fixed_base<W, I, true, Q, O, N>& x) {
 #pragma HLS INLINE
-  return narrow<To, W - I, W>(raw(x));
+#ifdef INR_EXACT_WIDTHS
+  return To(x);
+#else
+  return detail::narrower<To, (W <= 128)>::apply(x);
+#endif
 }
 
 }  // namespace inr

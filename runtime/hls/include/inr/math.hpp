@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Math functions of the generated designs.
 //
 // On fixed-point numbers a design defines its own kernels (integer code generated for its formats,
@@ -9,7 +11,7 @@
 
 #include <cmath>
 
-#include "inr/fixed.hpp"
+#include "fixed.hpp"
 
 namespace inr {
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//
 // Overflows of a simulation are counted; synthesised code and simulations without the
 // runtime (INR_SIM not defined) count nothing.
 #ifndef INR_OVERFLOW_HPP
