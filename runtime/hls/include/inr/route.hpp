@@ -205,7 +205,8 @@ struct concat_form<To, B, Outer, std::index_sequence<Index...>, Counts...> {
 #pragma HLS PIPELINE II = 1 style = flp
         block<To, B> values;
         const int in_order[] = {
-            (take_in_range<To, B, sum_of_first<Counts...>(int(Index)), Counts>(i, in, values), 0)...};
+            (take_in_range<To, B, sum_of_first<Counts...>(int(Index)), Counts>(i, in, values),
+             0)...};
         (void)in_order;
         out.write(values);
       }

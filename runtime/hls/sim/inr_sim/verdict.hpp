@@ -192,7 +192,8 @@ inline void scheduler::explain_deadlock(const std::vector<const process*>& cycle
     const bool reads = task->state == waiting::token;
     const process* other = waits_for(task);
     const process* gone = reads ? on->writer() : on->reader();
-    std::fprintf(stderr, "  process '%s' waits to %s FIFO '%s': %s, depth %llu, %llu tokens passed; ",
+    std::fprintf(stderr,
+                 "  process '%s' waits to %s FIFO '%s': %s, depth %llu, %llu tokens passed; ",
                  task->name.c_str(), reads ? "read" : "write", on->name().c_str(),
                  reads ? "empty" : "full", static_cast<unsigned long long>(on->depth()),
                  static_cast<unsigned long long>(on->tokens() - on->unread()));
@@ -235,7 +236,8 @@ inline void region::check_all_read() const {
     // Inside a process, a FIFO that leaves it is read by somebody else.
     if (parent_ != nullptr && !owns(each->reader())) continue;
     complete = false;
-    std::fprintf(stderr, "ERROR: region '%s' finished with %llu of %llu tokens unread in FIFO '%s', "
+    std::fprintf(stderr,
+                 "ERROR: region '%s' finished with %llu of %llu tokens unread in FIFO '%s', "
                  "written by '%s' and read by '%s'\n",
                  name_.c_str(), static_cast<unsigned long long>(each->unread()),
                  static_cast<unsigned long long>(each->tokens()), each->name().c_str(),
