@@ -220,7 +220,10 @@ def rescale(mantissas: Mantissas, fraction: int, f: Format) -> Mantissas:
 
 
 def count_overflow(mantissas: Mantissas, fraction: int, f: Format) -> int:
-    """How many elements `rescale` with the same arguments saturates or wraps."""
+    """
+    How many elements `rescale` with the same arguments saturates or wraps. (In C++ only
+    saturations are counted: a type that wraps is meant to.)
+    """
     rounded = _round_to(mantissas, fraction, f)
     if rounded.dtype == np.int64 and f.width > _INT64_BITS:
         return 0

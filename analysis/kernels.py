@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -58,7 +58,7 @@ class UnaryKernel:
     `function` from `source` to `target` mantissas. `max_ulp` is the largest error
     measured when the kernel was built, in units of the target's last place (0.5 of
     them are the rounding): over every argument up to 16 bits, over samples of all
-    magnitudes above.
+    magnitudes above (where sweeps of all 24-bit arguments have found up to 0.03 more).
     """
 
     function: str
@@ -81,6 +81,11 @@ class UnaryKernel:
     def evaluate(self, mantissas: Mantissas) -> Mantissas:
         """Mantissas of the target for mantissas of the source (int64, any shape)."""
         return self.program.evaluate({"x": np.asarray(mantissas, dtype=np.int64)})[0]
+
+    def error(self, mantissas: Mantissas) -> Reals:
+        """The error at each of a flat array of mantissas, in units of the target's last place."""
+        exact = reference(self.function, to_real(mantissas, self.source))
+        return ulp_error(self.evaluate(mantissas), exact, self.target)
 
     def count_overflow(self, mantissas: Mantissas) -> int:
         """How many of the results saturate."""
@@ -141,6 +146,13 @@ class SinCosKernel:
         """Mantissas of (sine, cosine) for mantissas of the phase (int64, any shape)."""
         sine, cosine = self.program.evaluate({"x": np.asarray(mantissas, dtype=np.int64)})
         return sine, cosine
+
+    def error(self, mantissas: Mantissas) -> Reals:
+        """The larger error of sine and cosine at each mantissa, as in `UnaryKernel.error`."""
+        exact = sincos_reference(to_real(mantissas, self.phase))
+        results = self.evaluate(mantissas)
+        sine, cosine = (ulp_error(y, e, self.target) for y, e in zip(results, exact, strict=True))
+        return np.maximum(sine, cosine)
 
     def count_overflow(self, mantissas: Mantissas) -> int:
         """How many of the results, sines and cosines, saturate (1 in a format that ends below)."""
@@ -476,10 +488,8 @@ def unary_kernel(function: str, source: Format, target: Format) -> UnaryKernel:
     program = Program()
     x = program.input("x", source.minimum, source.maximum)
     table = _build(_Builder(source, target, program, x), function)
-    inputs = samples(source)
-    y = program.evaluate({"x": inputs})[0]
-    error = ulp_error(y, reference(function, to_real(inputs, source)), target)
-    return UnaryKernel(function, source, target, program, table, float(error.max()))
+    kernel = UnaryKernel(function, source, target, program, table, math.nan)
+    return replace(kernel, max_ulp=float(kernel.error(samples(source)).max()))
 
 
 @cache
@@ -496,11 +506,8 @@ def sincos_kernel(phase: Format, target: Format) -> SinCosKernel:
     program = Program()
     x = program.input("x", phase.minimum, phase.maximum)
     table = _build_sincos(_Builder(phase, target, program, x))
-    inputs = samples(phase)
-    s, c = program.evaluate({"x": inputs})
-    exact_s, exact_c = sincos_reference(to_real(inputs, phase))
-    error = max(ulp_error(s, exact_s, target).max(), ulp_error(c, exact_c, target).max())
-    return SinCosKernel(phase, target, program, table, float(error))
+    kernel = SinCosKernel(phase, target, program, table, math.nan)
+    return replace(kernel, max_ulp=float(kernel.error(samples(phase)).max()))
 
 
 def _build_sincos(b: _Builder) -> Table:
