@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import AbstractYieldOperation
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import (
     Attribute,
     Block,
@@ -41,6 +42,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
+    lazy_traits_def,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -51,18 +53,30 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import HasParent, IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from .inr import shape_of
+from .stream_movement import (
+    BroadcastOp,
+    ConcatOp,
+    CopyOp,
+    PadOp,
+    ReblockOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
 from .streams import (
     FORMAT,
     STAGE,
     FixedType,
     ProcessOp,
+    StartsStream,
     StreamType,
     require_same,
-    require_same_elements,
+    require_whole_blocks,
     split_at,
     stage_of,
     stream_type,
@@ -98,6 +112,14 @@ __all__ = [
 ]
 
 
+def require_resident(rule: str, *tensors: SSAValue) -> None:
+    """Raises VerifyException, with the rule, unless all tensors are constants of the module."""
+    for tensor in tensors:
+        owner = tensor.owner
+        if not isinstance(owner, Operation) or owner.name != "arith.constant":
+            raise VerifyException(rule)
+
+
 @irdl_op_definition
 class ReadOp(ProcessOp):
     """Memory to a stream, a block a cycle. It rounds into the stream's format."""
@@ -105,7 +127,7 @@ class ReadOp(ProcessOp):
     name = "array_stream.read"
     memory = operand_def(TensorType[AnyFloat])
     stream = result_def(StreamType)
-    traits = traits_def(Pure())
+    traits = traits_def(StartsStream())
     assembly_format = "$memory attr-dict `:` type($memory) `->` type($stream)"
 
     def __init__(self, memory: SSAValue | Operation):
@@ -149,7 +171,7 @@ class ConstantOp(ProcessOp):
     name = "array_stream.constant"
     values = operand_def(TensorType[AnyFloat])
     stream = result_def(StreamType)
-    traits = traits_def(Pure())
+    traits = traits_def(StartsStream())
     assembly_format = "$values attr-dict `:` type($values) `->` type($stream)"
 
     def __init__(self, values: SSAValue | Operation, shape: Sequence[int]):
@@ -163,10 +185,12 @@ class ConstantOp(ProcessOp):
 
     def verify_streams(self) -> None:
         stored = prod(shape_of(self.values))
-        if stream_type(self.stream).elements % stored:
+        require_resident("a constant stream repeats an arith.constant", self.values)
+        if stored < 1 or stream_type(self.stream).elements % stored:
             raise VerifyException(
                 f"{stored} values do not fill {stream_type(self.stream).elements} elements evenly"
             )
+        require_whole_blocks(self.stream, stored, "the stored values")
 
 
 @irdl_op_definition
@@ -174,11 +198,11 @@ class YieldOp(AbstractYieldOperation[Attribute]):
     """The results of a map's body, one a result stream."""
 
     name = "array_stream.yield"
-    traits = traits_def(IsTerminator(), Pure())
+    traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(MapOp)))
 
 
 @irdl_op_definition
-class MapOp(ProcessOp):
+class MapOp(ProcessOp, HasCanonicalizationPatternsInterface):
     """
     One function on each element: a block of each input, then a block of each output.
     """
@@ -201,6 +225,12 @@ class MapOp(ProcessOp):
         body = body or Region(Block(arg_types=[f64] * len(inputs)))
         super().__init__(operands=[inputs], result_types=[output_types], regions=[body])
 
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from .stream_patterns import ReadOnlyWhatIsUsed
+
+        return (ReadOnlyWhatIsUsed(),)
+
     @property
     def terminator(self) -> YieldOp:
         """The yield at the end of the body."""
@@ -214,6 +244,8 @@ class MapOp(ProcessOp):
         require_same("blocks", *(stream_type(s).block.data for s in streams))
         if not self.inputs:
             raise VerifyException("a map reads at least one stream; see array_stream.constant")
+        if not self.outputs:
+            raise VerifyException("a map writes at least one stream")
         if any(a.type != f64 for a in self.body.block.args):
             raise VerifyException("a map's body is written over f64")
         if len(self.body.block.args) != len(self.inputs):
@@ -235,7 +267,7 @@ class SinCosOp(IRDLOperation):
     phase = operand_def(f64)
     sine = result_def(f64)
     cosine = result_def(f64)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasParent(MapOp))
     assembly_format = "$phase attr-dict `:` type($phase)"
 
     def __init__(self, phase: SSAValue | Operation):
@@ -297,6 +329,8 @@ class MatmulOp(ProcessOp):
         return stream_type(self.inputs[0]).elements // self.weight_shape[0]
 
     def verify_streams(self) -> None:
+        if len(shape_of(self.weights)) != 2 or min(shape_of(self.weights)) < 1:
+            raise VerifyException(f"a weight is K x N, not {self.weights.type}")
         k, n = self.weight_shape
         if not self.inputs or len(self.inputs) != len(self.outputs):
             raise VerifyException(
@@ -306,15 +340,31 @@ class MatmulOp(ProcessOp):
         rows = self.rows
         for source, result in zip(self.inputs, self.outputs, strict=True):
             a, c = stream_type(source).extents, stream_type(result).extents
-            if a[-1] != k or c[-1] != n or prod(c) != rows * n:
+            if not a or not c or a[-1] != k or c[-1] != n or prod(c) != rows * n:
                 raise VerifyException(f"{a} times a {k}x{n} weight does not give {c}")
         if self.bias is not None:
             shape = shape_of(self.bias)
             require_same("bias and columns", shape, (n,))
-        for tensor in (self.weights, *([self.bias] if self.bias is not None else [])):
-            owner = tensor.owner
-            if not isinstance(owner, Operation) or owner.name != "arith.constant":
-                raise VerifyException("weights and bias are resident: arith.constant values")
+        tensors = [self.weights] if self.bias is None else [self.weights, self.bias]
+        require_resident("weights and bias are resident: arith.constant values", *tensors)
+        require_same("blocks", *(stream_type(s).block.data for s in self.inputs))
+        require_same("blocks", *(stream_type(s).block.data for s in self.outputs))
+        require_whole_blocks(self.inputs[0], k, "a row of the input")
+        require_whole_blocks(self.outputs[0], n, "a row of the output")
+        self.verify_lanes()
+
+    def verify_lanes(self) -> None:
+        """Multipliers in parallel divide the weight's extents and fit the output's blocks."""
+        if self.lanes is None:
+            return
+        lanes, (k, n) = self.lanes.get_values(), self.weight_shape
+        if len(lanes) != 2 or min(lanes) < 1 or k % lanes[0] or n % lanes[1]:
+            raise VerifyException(f"lanes {list(lanes)} do not divide a {k}x{n} weight")
+        block = stream_type(self.outputs[0]).block.data
+        if lanes[1] % block and block % lanes[1]:
+            raise VerifyException(
+                f"of {lanes[1]} lanes and output blocks of {block}, one divides the other"
+            )
 
 
 @irdl_op_definition
@@ -338,89 +388,9 @@ class MatmulDynamicOp(ProcessOp):
         a, b, c = (stream_type(s).extents for s in (self.lhs, self.rhs, self.result))
         if len(a) != 2 or len(b) != 2 or a[1] != b[0] or c != (a[0], b[1]):
             raise VerifyException(f"{a} times {b} does not give {c}")
-
-
-@irdl_op_definition
-class TransposeOp(ProcessOp):
-    """Two neighbouring groups of axes swapped: the whole array in, then the whole array out."""
-
-    name = "array_stream.transpose"
-    stream = operand_def(StreamType)
-    permutation = prop_def(DenseArrayBase.constr(i64))
-    result = result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = "$stream $permutation attr-dict `:` type($stream) `->` type($result)"
-
-    def __init__(self, stream: SSAValue | Operation, permutation: Sequence[int]):
-        type_ = stream_type(SSAValue.get(stream))
-        super().__init__(
-            operands=[stream],
-            properties={"permutation": DenseArrayBase.from_list(i64, permutation)},
-            result_types=[type_.with_shape([type_.extents[p] for p in permutation])],
-        )
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The permutation as integers."""
-        return tuple(self.permutation.get_values())
-
-    @property
-    def groups(self) -> tuple[int, int, int, int]:
-        """(outer, a, c, inner): the array is outer×a×c×inner and becomes outer×c×a×inner."""
-        shape, axes = stream_type(self.stream).extents, self.axes
-        moved = [i for i, p in enumerate(axes) if i != p]
-        if not moved:
-            return prod(shape), 1, 1, 1
-        first, last = moved[0], moved[-1] + 1
-        middle = axes[first]
-        return (
-            prod(shape[:first]),
-            prod(shape[first:middle]),
-            prod(shape[middle:last]),
-            prod(shape[last:]),
-        )
-
-    def verify_streams(self) -> None:
-        shape, axes = stream_type(self.stream).extents, self.axes
-        if sorted(axes) != list(range(len(shape))):
-            raise VerifyException(f"{list(axes)} is no permutation of {len(shape)} axes")
-        moved = [i for i, p in enumerate(axes) if i != p]
-        if moved:
-            first, last = moved[0], moved[-1] + 1
-            middle = axes[first]
-            if axes[first:last] != (*range(middle, last), *range(first, middle)):
-                raise VerifyException(f"{list(axes)} swaps more than two neighbouring groups")
-        require_same("shapes", tuple(shape[p] for p in axes), stream_type(self.result).extents)
-        require_same_elements(self.stream, self.result)
-
-
-@irdl_op_definition
-class BroadcastOp(ProcessOp):
-    """One axis of extent 1 repeated; the elements after it are held meanwhile."""
-
-    name = "array_stream.broadcast"
-    stream = operand_def(StreamType)
-    axis = prop_def(IntegerAttr[I64])
-    result = result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = "$stream `axis` $axis attr-dict `:` type($stream) `->` type($result)"
-
-    def __init__(self, stream: SSAValue | Operation, axis: int, extent: int):
-        type_ = stream_type(SSAValue.get(stream))
-        shape = list(type_.extents)
-        shape[axis] = extent
-        super().__init__(
-            operands=[stream],
-            properties={"axis": IntegerAttr(axis, i64)},
-            result_types=[type_.with_shape(shape)],
-        )
-
-    def verify_streams(self) -> None:
-        a, b = stream_type(self.stream).extents, stream_type(self.result).extents
-        axis = self.axis.value.data
-        if not 0 <= axis < len(a) or a[axis] != 1 or a != (*b[:axis], 1, *b[axis + 1 :]):
-            raise VerifyException(f"axis {axis} of {a} does not broadcast to {b}")
-        require_same_elements(self.stream, self.result)
+        require_whole_blocks(self.lhs, a[1], "a row of the left side")
+        require_whole_blocks(self.rhs, b[1], "a row of the right side")
+        require_whole_blocks(self.result, b[1], "a row of the result")
 
 
 @irdl_op_definition
@@ -448,189 +418,15 @@ class ReduceSumOp(ProcessOp):
         axis = self.axis.value.data
         if not 0 <= axis < len(a) or b != (*a[:axis], *a[axis + 1 :]):
             raise VerifyException(f"{a} summed over axis {axis} is not {b}")
-
-
-@irdl_op_definition
-class SliceOp(ProcessOp):
-    """A window of one axis; what lies outside it is read and dropped."""
-
-    name = "array_stream.slice"
-    stream = operand_def(StreamType)
-    axis = prop_def(IntegerAttr[I64])
-    start = prop_def(IntegerAttr[I64])
-    size = prop_def(IntegerAttr[I64])
-    step = prop_def(IntegerAttr[I64])
-    result = result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$stream `axis` $axis `from` $start `size` $size `step` $step attr-dict "
-        "`:` type($stream) `->` type($result)"
-    )
-
-    def __init__(
-        self, stream: SSAValue | Operation, axis: int, start: int, size: int, step: int = 1
-    ):
-        type_ = stream_type(SSAValue.get(stream))
-        shape = list(type_.extents)
-        shape[axis] = size
-        super().__init__(
-            operands=[stream],
-            properties={
-                "axis": IntegerAttr(axis, i64),
-                "start": IntegerAttr(start, i64),
-                "size": IntegerAttr(size, i64),
-                "step": IntegerAttr(step, i64),
-            },
-            result_types=[type_.with_shape(shape)],
+        outer, extent, inner = split_at(a, axis)
+        if inner == 1:
+            require_whole_blocks(self.stream, extent, "the axis that is summed")
+            require_whole_blocks(self.result, outer, "the sums")
+            return
+        require_same(
+            "blocks", stream_type(self.stream).block.data, stream_type(self.result).block.data
         )
-
-    @property
-    def window(self) -> tuple[int, int, int]:
-        """(start, size, step)."""
-        return self.start.value.data, self.size.value.data, self.step.value.data
-
-    def verify_streams(self) -> None:
-        a, b = stream_type(self.stream).extents, stream_type(self.result).extents
-        axis, (start, size, step) = self.axis.value.data, self.window
-        if not 0 <= axis < len(a) or b != (*a[:axis], size, *a[axis + 1 :]):
-            raise VerifyException(f"{size} of axis {axis} of {a} is not {b}")
-        if start < 0 or step < 1 or start + (size - 1) * step >= a[axis]:
-            raise VerifyException(f"the window leaves axis {axis} of {a}")
-        require_same_elements(self.stream, self.result)
-
-
-@irdl_op_definition
-class PadOp(ProcessOp):
-    """Zeros before and after one axis."""
-
-    name = "array_stream.pad"
-    stream = operand_def(StreamType)
-    axis = prop_def(IntegerAttr[I64])
-    low = prop_def(IntegerAttr[I64])
-    high = prop_def(IntegerAttr[I64])
-    result = result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "$stream `axis` $axis `low` $low `high` $high attr-dict "
-        "`:` type($stream) `->` type($result)"
-    )
-
-    def __init__(self, stream: SSAValue | Operation, axis: int, low: int, high: int):
-        type_ = stream_type(SSAValue.get(stream))
-        shape = list(type_.extents)
-        shape[axis] += low + high
-        super().__init__(
-            operands=[stream],
-            properties={
-                "axis": IntegerAttr(axis, i64),
-                "low": IntegerAttr(low, i64),
-                "high": IntegerAttr(high, i64),
-            },
-            result_types=[type_.with_shape(shape)],
-        )
-
-    def verify_streams(self) -> None:
-        a, b = stream_type(self.stream).extents, stream_type(self.result).extents
-        axis, low, high = self.axis.value.data, self.low.value.data, self.high.value.data
-        if low < 0 or high < 0 or not 0 <= axis < len(a):
-            raise VerifyException(f"cannot pad axis {axis} of {a} by {low} and {high}")
-        require_same("shapes", (*a[:axis], a[axis] + low + high, *a[axis + 1 :]), b)
-        require_same_elements(self.stream, self.result)
-
-
-@irdl_op_definition
-class ConcatOp(ProcessOp):
-    """Arrays one behind the other along an axis."""
-
-    name = "array_stream.concat"
-    inputs = var_operand_def(StreamType)
-    axis = prop_def(IntegerAttr[I64])
-    result = result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
-
-    def __init__(self, inputs: Sequence[SSAValue | Operation], axis: int):
-        types = [stream_type(SSAValue.get(v)) for v in inputs]
-        shape = list(types[0].extents)
-        shape[axis] = sum(t.extents[axis] for t in types)
-        super().__init__(
-            operands=[inputs],
-            properties={"axis": IntegerAttr(axis, i64)},
-            result_types=[types[0].with_shape(shape)],
-        )
-
-    def verify_streams(self) -> None:
-        axis = self.axis.value.data
-        shapes = [list(stream_type(s).extents) for s in self.inputs]
-        result = list(stream_type(self.result).extents)
-        if not shapes or not 0 <= axis < len(result):
-            raise VerifyException("a concatenation has inputs and an axis of the result")
-        total = sum(s[axis] for s in shapes)
-        if any([*s[:axis], total, *s[axis + 1 :]] != result for s in shapes):
-            raise VerifyException(f"{shapes} do not concatenate to {result} along axis {axis}")
-
-
-@irdl_op_definition
-class ReshapeOp(ProcessOp):
-    """The same stream seen with another shape. No hardware: the FIFO is the same one."""
-
-    name = "array_stream.reshape"
-    stream = operand_def(StreamType)
-    result = result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = "$stream attr-dict `:` type($stream) `->` type($result)"
-
-    def __init__(self, stream: SSAValue | Operation, shape: Sequence[int]):
-        type_ = stream_type(SSAValue.get(stream))
-        super().__init__(operands=[stream], result_types=[type_.with_shape(shape)])
-
-    def verify_streams(self) -> None:
-        require_same("sizes", stream_type(self.stream).elements, stream_type(self.result).elements)
-        require_same_elements(self.stream, self.result)
-
-
-@irdl_op_definition
-class ReblockOp(ProcessOp):
-    """Blocks of one size to blocks of another."""
-
-    name = "array_stream.reblock"
-    stream = operand_def(StreamType)
-    result = result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = "$stream attr-dict `:` type($stream) `->` type($result)"
-
-    def __init__(self, stream: SSAValue | Operation, block: int):
-        type_ = stream_type(SSAValue.get(stream))
-        super().__init__(
-            operands=[stream], result_types=[StreamType(type_.extents, type_.element, block)]
-        )
-
-    def verify_streams(self) -> None:
-        a, b = stream_type(self.stream), stream_type(self.result)
-        require_same("shapes", a.extents, b.extents)
-        require_same("elements", a.element, b.element)
-
-
-@irdl_op_definition
-class CopyOp(ProcessOp):
-    """A block in, the same block to each output in order. One output would be a wire."""
-
-    name = "array_stream.copy"
-    stream = operand_def(StreamType)
-    outputs = var_result_def(StreamType)
-    traits = traits_def(Pure())
-    assembly_format = "$stream attr-dict `:` type($stream) `->` type($outputs)"
-
-    def __init__(self, stream: SSAValue | Operation, count: int):
-        type_ = stream_type(SSAValue.get(stream)).with_depth(None)
-        super().__init__(operands=[stream], result_types=[[type_] * count])
-
-    def verify_streams(self) -> None:
-        if len(self.outputs) < 2:
-            raise VerifyException("a copy has at least two outputs")
-        streams = (self.stream, *self.outputs)
-        require_same("shapes", *(stream_type(s).extents for s in streams))
-        require_same_elements(*streams)
+        require_whole_blocks(self.stream, inner, "the elements that are summed side by side")
 
 
 ArrayStream = Dialect(

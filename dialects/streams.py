@@ -31,6 +31,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
 STAGE = "array_stream.stage"
@@ -282,6 +283,21 @@ def stage_of(op: Operation) -> str:
     return stage.data if isinstance(stage, StringAttr) else "value"
 
 
+class StartsStream(MemoryEffect):
+    """
+    The effect of a process that reads no stream: none at the value stage, where two of the same
+    array are one. At the linear stage each is a FIFO of its own and they must stay apart; one
+    that nobody reads may still go.
+    """
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        """What common-subexpression and dead-code elimination go by."""
+        if stage_of(op) != "linear":
+            return set()
+        return {EffectInstance(MemoryEffectKind.ALLOC, result) for result in op.results}
+
+
 def require_same(kind: str, *values: object) -> None:
     """Raises VerifyException, with the values, unless all are equal."""
     if len(set(values)) > 1:
@@ -292,3 +308,10 @@ def require_same_elements(*streams: SSAValue) -> None:
     """Raises VerifyException unless all streams carry the same elements in the same blocks."""
     require_same("elements", *(stream_type(s).element for s in streams))
     require_same("blocks", *(stream_type(s).block.data for s in streams))
+
+
+def require_whole_blocks(stream: SSAValue, extent: int, what: str) -> None:
+    """Raises VerifyException unless the blocks of `stream` divide `extent`, which is `what`."""
+    block = stream_type(stream).block.data
+    if extent % block:
+        raise VerifyException(f"blocks of {block} do not divide {what}, {extent}")

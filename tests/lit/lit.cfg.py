@@ -4,6 +4,8 @@ Configuration of the file tests.
 Tools come from the environment whose Python runs lit, so `lit tests/lit` tests the checkout it
 is installed from and nothing that happens to come first on PATH.
 """
+# lit runs this file with `config` and `lit_config` defined.
+# ruff: noqa: F821
 
 from __future__ import annotations
 
