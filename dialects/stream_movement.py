@@ -281,15 +281,16 @@ class ConcatOp(ProcessOp):
 
     def verify_streams(self) -> None:
         axis = self.axis.value.data
-        shapes = [list(stream_type(s).extents) for s in self.inputs]
-        result = list(stream_type(self.result).extents)
+        shapes = [stream_type(s).extents for s in self.inputs]
+        result = stream_type(self.result).extents
         if not shapes or not 0 <= axis < len(result):
             raise VerifyException("a concatenation has inputs and an axis of the result")
         require_same("ranks", *(len(s) for s in (*shapes, result)))
         require_same("blocks", *(stream_type(s).block.data for s in (*self.inputs, self.result)))
         total = sum(s[axis] for s in shapes)
-        if any([*s[:axis], total, *s[axis + 1 :]] != result for s in shapes):
-            raise VerifyException(f"{shapes} do not concatenate to {result} along axis {axis}")
+        if any((*s[:axis], total, *s[axis + 1 :]) != result for s in shapes):
+            given = ", ".join(map(str, shapes))
+            raise VerifyException(f"{given} do not concatenate to {result} along axis {axis}")
         for source, shape in zip(self.inputs, shapes, strict=True):
             require_whole_blocks(source, prod(shape[axis:]), "the rows of an input")
 

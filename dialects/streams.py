@@ -178,7 +178,8 @@ class StreamType(ParametrizedAttribute, TypeAttribute):
         if not isinstance(self.element, ELEMENTS):
             raise VerifyException(f"a stream carries f32, f64 or fixed, not {self.element}")
         if any(d < 1 for d in self.extents):
-            raise VerifyException(f"a stream has a static shape without zeros: {self.extents}")
+            shape = "x".join("?" if d < 0 else str(d) for d in self.extents)
+            raise VerifyException(f"a stream has a static shape without zeros, not {shape}")
         if self.block.data < 1 or self.elements % self.block.data:
             raise VerifyException(
                 f"blocks of {self.block.data} do not divide an array of {self.elements} elements"
