@@ -14,8 +14,9 @@ from pathlib import Path
 
 from ..errors import CompileError
 
-FLAGS = ("-std=c++14", "-O1", "-w")
-"""-O1 is where simulation is fast; higher levels only take longer to compile."""
+FLAGS = ("-std=c++14", "-O1", "-ffp-contract=off", "-w")
+"""-O1 is where simulation is fast; higher levels only take longer to compile. Contracting a
+product and a sum into one rounding would make floats depend on the machine."""
 
 
 @cache
