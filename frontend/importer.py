@@ -103,7 +103,7 @@ def import_torch(
     """
     inputs = list(example_inputs)
     names = list(input_names) if input_names is not None else _parameter_names(fn, len(inputs))
-    _check_inputs(inputs, names)
+    check_inputs(inputs, names)
     function = fn
     if order is not None or outputs != "all":
         function = nested_gradients(fn, order, outputs)
@@ -142,7 +142,8 @@ def _parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
     return names[:count] if len(names) >= count else [f"x{index}" for index in range(count)]
 
 
-def _check_inputs(inputs: list[Any], names: list[str]) -> None:
+def check_inputs(inputs: list[Any], names: list[str]) -> None:
+    """Raises `CompileError` unless `inputs` are tensors of real numbers, as many as `names`."""
     if len(names) != len(inputs):
         raise CompileError(f"{len(names)} input names for {len(inputs)} example inputs")
     if not inputs:

@@ -17,10 +17,10 @@ class TensorNames:
     The names of the parameters, buffers and other tensors that `fn` can reach.
 
     `fn` is a module, or a function whose closure and globals refer to modules and tensors. A
-    tensor that has two names (tied weights) keeps the first.
+    tensor that has two names (tied weights) keeps the first. With None, nothing has a name.
     """
 
-    def __init__(self, fn: Callable[..., Any]):
+    def __init__(self, fn: Callable[..., Any] | None):
         # The tensors are kept, so that no id is given to another tensor meanwhile.
         self._tensors: list[torch.Tensor] = []
         self._by_id: dict[int, str] = {}
@@ -39,7 +39,7 @@ def _storage(tensor: torch.Tensor) -> _STORAGE:
     return (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
 
 
-def _named_tensors(fn: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(fn: Callable[..., Any] | None) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(fn, torch.nn.Module):
         yield from _of_value("", fn, set())
         return

@@ -52,7 +52,7 @@ def trace(
 
     def flat(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
         # Modes that the user's own code may be run in must not leak into the trace.
-        outputs = _flatten(call_labelled(fn, *args))
+        outputs = flatten_outputs(call_labelled(fn, *args))
         names[:] = outputs
         return tuple(outputs.values())
 
@@ -137,7 +137,12 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
-def _flatten(value: Any) -> dict[str, torch.Tensor]:
+def flatten_outputs(value: Any) -> dict[str, torch.Tensor]:
+    """
+    The tensors of a tensor, or of a tuple, list or dictionary of them, by name.
+
+    Raises `CompileError` for anything else, and where there is no tensor.
+    """
     match value:
         case torch.Tensor():
             outputs = {"out0": value}
@@ -163,7 +168,7 @@ def _lift_constants(
 ) -> tuple[list[torch.Tensor], list[str]]:
     """Turns each tensor that the graph refers to into a placeholder after the inputs."""
     graph = graph_module.graph
-    first = next(node for node in graph.nodes if node.op != "placeholder")
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     constants: list[torch.Tensor] = []
     names: list[str] = []
     placeholders: dict[int, Node] = {}
@@ -174,8 +179,9 @@ def _lift_constants(
         if not isinstance(tensor, torch.Tensor):
             raise CompileError(f"a {type(tensor).__name__} in the traced function: {node.target}")
         if id(tensor) not in placeholders:
-            with graph.inserting_before(first):
-                placeholders[id(tensor)] = graph.placeholder(f"constant_{len(constants)}")
+            with graph.inserting_after(last):
+                last = graph.placeholder(f"constant_{len(constants)}")
+            placeholders[id(tensor)] = last
             name = tensor_names.get(tensor) or str(node.target).lstrip("_")
             constants.append(tensor)
             names.append(name if name not in names else f"{name}_{len(names)}")
