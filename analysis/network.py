@@ -207,10 +207,8 @@ class Network:
         graph.add_edges_from(zip(writers, readers, strict=True))
         if nx.is_directed_acyclic_graph(graph):
             return
-        # networkx's own annotation of this one function is incomplete.
-        found = nx.find_cycle(graph)  # pyright: ignore[reportUnknownMemberType]
-        cycle = cast(list[tuple[int, int]], found)
-        names = " -> ".join(f"'{self.processes[p].name}'" for p, _ in [*cycle, cycle[0]])
+        cycle = next(iter(nx.simple_cycles(graph)))
+        names = " -> ".join(f"'{self.processes[p].name}'" for p in [*cycle, cycle[0]])
         raise CompileError(
             f"the processes form a cycle: {names}; a stream cannot feed what it comes from"
         )
