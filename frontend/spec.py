@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -65,17 +66,15 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-class _directory_on_path:
+@contextmanager
+def _directory_on_path(path: Path) -> Iterator[None]:
     """Lets the file import its neighbours while it runs."""
-
-    def __init__(self, path: Path):
-        self._entry = str(path.resolve().parent)
-
-    def __enter__(self) -> None:
-        sys.path.insert(0, self._entry)
-
-    def __exit__(self, *_: object) -> None:
-        sys.path.remove(self._entry)
+    entry = str(path.resolve().parent)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        sys.path.remove(entry)
 
 
 def _run_file(path: Path, spec: str) -> ModuleType:
@@ -109,14 +108,13 @@ def _factories(module: ModuleType) -> list[str]:
 def _check(result: Any, spec: str, name: str) -> ModelSpec:
     import torch
 
-    # A list is as good as a tuple, and a lone tensor is what people write first.
     if not isinstance(result, tuple) or len(cast(tuple[Any, ...], result)) != 2:
         raise CompileError(f"{spec}: the factory must return (callable, example_inputs)")
     fn, inputs = cast(tuple[Any, Any], result)
     if not callable(fn):
-        raise CompileError(f"{spec}: the factory returned a {type(fn).__name__} as the function")
+        raise CompileError(f"{spec}: the factory returned {type(fn).__name__} as the function")
     if isinstance(inputs, torch.Tensor):
-        inputs = (inputs,)
+        inputs = (inputs,)  # what people write first
     if not isinstance(inputs, Sequence) or not all(isinstance(x, torch.Tensor) for x in inputs):
         raise CompileError(f"{spec}: the example inputs must be a tuple of tensors")
     return ModelSpec(name, fn, tuple(cast(Sequence["torch.Tensor"], inputs)))

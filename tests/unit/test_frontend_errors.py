@@ -151,7 +151,7 @@ def test_spec(spec_file: Path):
         ("broken", "the factory raised RuntimeError: no weights here"),
         ("number", "the factory must return (callable, example_inputs)"),
         ("no_tensors", "the example inputs must be a tuple of tensors"),
-        ("not_callable", "the factory returned a int as the function"),
+        ("not_callable", "the factory returned int as the function"),
         ("missing", "has no function 'missing'; it has good, broken"),
     ],
 )
