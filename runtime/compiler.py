@@ -153,6 +153,7 @@ def compile_hls(
     options = options or HlsOptions()
     toolchain = find_toolchain() if options.check else None
     inputs = [np.asarray(x, dtype=np.float64) for x in inputs]
+    _refuse_empty(inputs, reference)
     function = find_function(module)
     chain = _Chain(
         module,
@@ -186,6 +187,19 @@ def compile_hls(
         found[options.mode] = simulation
     report = _report(chain, function, design, found)
     return Compiled(module, design, texts, report, simulation)
+
+
+def _refuse_empty(inputs: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> None:
+    """Raises CompileError for a function with no output, or an array without elements."""
+    if not reference:
+        raise CompileError("the model returns no output; a design needs at least one")
+    for what, arrays in (("input", inputs), ("output", reference)):
+        for index, array in enumerate(arrays):
+            if np.size(array) == 0:
+                raise CompileError(
+                    f"{what} {index} has shape {list(array.shape)}, which has no elements; "
+                    "give example inputs of at least one row"
+                )
 
 
 def _assign_formats(chain: _Chain) -> None:
