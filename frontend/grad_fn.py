@@ -27,7 +27,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..errors import CompileError
 from .decompositions import decomposition_table
-from .importer import ImportedModel, check_inputs, import_traced
+from .importer import ImportedModel, check_inputs, default_names, import_traced
 from .names import TensorNames
 from .tracing import finish, flatten_outputs
 
@@ -179,7 +179,7 @@ def import_tensors(
     Raises `CompileError` for an output that autograd keeps no record of, for an operator that
     the walk does not know, and for an operand whose value was not kept.
     """
-    names = list(input_names) if input_names is not None else _input_names(len(inputs))
+    names = list(input_names) if input_names is not None else default_names(len(inputs))
     check_inputs(list(inputs), names)
     for tensor, label in zip(inputs, names, strict=True):
         if not (tensor.is_leaf and tensor.requires_grad):
@@ -200,10 +200,6 @@ def import_tensors(
         traced = make_fx(Interpreter(graph_module).run, decomposition_table())(*examples)
     complete = finish(traced, examples, tensor_names, labels)
     return import_traced(complete, name=name, input_names=names)
-
-
-def _input_names(count: int) -> list[str]:
-    return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
 
 
 class _Walk:

@@ -139,7 +139,12 @@ def _parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
                 names.append(parameter.name)
     except (TypeError, ValueError):
         pass
-    return names[:count] if len(names) >= count else [f"x{index}" for index in range(count)]
+    return names[:count] if len(names) >= count else default_names(count)
+
+
+def default_names(count: int) -> list[str]:
+    """The names of inputs that have none: `x`, or `x0`, `x1`, …"""
+    return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
 
 
 def check_inputs(inputs: list[Any], names: list[str]) -> None:

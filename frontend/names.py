@@ -92,11 +92,14 @@ def _captured(fn: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         yield "self", fn.__self__
         yield from _captured(fn.__func__, seen)
         return
-    if not inspect.isfunction(fn):
+    if not inspect.isfunction(fn) or "site-packages" in fn.__code__.co_filename:
         return
     if (wrapped := getattr(fn, "__wrapped__", None)) is not None:
         yield from _captured(wrapped, seen)
-    variables = inspect.getclosurevars(fn)
+    try:
+        variables = inspect.getclosurevars(fn)
+    except ValueError:
+        return  # a variable of an enclosing function that has no value yet
     for name, value in (*variables.nonlocals.items(), *variables.globals.items()):
         if inspect.isroutine(value) or isinstance(value, functools.partial):
             yield from _captured(value, seen)
