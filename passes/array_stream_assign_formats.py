@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 from xdsl.context import Context
@@ -45,6 +45,7 @@ from xdsl.rewriter import Rewriter
 from ..analysis.dsp import dsp_of_product
 from ..analysis.fixed import Format, to_real
 from ..analysis.formats import fixed_type, format_of, integer_bits, stream_format
+from ..analysis.intervals import bound_ranges
 from ..dialects import array_stream, inr
 from ..dialects.array_stream import FORMAT, STAGE, stream_type
 from ..errors import CompileError, reject
@@ -58,6 +59,9 @@ WIDTHS = "array_stream.widths"
 
 _UNIT = (inr.SinQOp, inr.CosQOp, array_stream.SinCosOp, math.TanhOp, math.ErfOp, inr.SigmoidOp)
 """Functions whose values lie in [−1, 1]: two integer bits whatever was measured."""
+
+_ANGLES = (inr.SinQOp, inr.CosQOp, array_stream.SinCosOp)
+"""Functions of an angle in quarter-turns: they have no use for whole turns."""
 
 _FLAG = (inr.CompareOp, inr.SignOp)
 """Functions whose values are −1, 0 and 1."""
@@ -111,17 +115,6 @@ def assign_fixed(function: FuncOp, ranges: Ranges, widths: Widths) -> None:
             _assign_body(op, ranges, widths)
         elif isinstance(op, array_stream.MatmulOp):
             _assign_resident(op, widths)
-
-
-def clear_formats(function: FuncOp) -> None:
-    """Take every format out again, so that others can be tried."""
-    for op in function.body.block.walk():
-        op.attributes.pop(FORMAT, None)
-        if isinstance(op, array_stream.MatmulOp):
-            op.weight_format = None
-            op.bias_format = None
-    for value in _streams(function.body.block):
-        _set_element(value, f64)
 
 
 def _streams(block: Block) -> list[SSAValue]:
@@ -208,8 +201,7 @@ def _only_angles(group: Sequence[SSAValue]) -> bool:
 
 
 def _is_angle(value: SSAValue) -> bool:
-    angles = (inr.SinQOp, inr.CosQOp, array_stream.SinCosOp)
-    return all(isinstance(use.operation, angles) for use in value.uses)
+    return all(isinstance(use.operation, _ANGLES) for use in value.uses)
 
 
 def _assign_body(op: array_stream.MapOp, ranges: Ranges, widths: Widths) -> None:
@@ -230,17 +222,37 @@ def _body_format(
         value = constant_value(op.result)
         assert value is not None
         peak = float(np.abs(value))
+        if not isfinite(peak):
+            raise reject(op, f"{float(value)} has no fixed-point format; use mode=float")
         return Format(widths.activation, integer_bits(peak)) if peak else Format(2, 2)
     if isinstance(op, _FLAG):
         return Format(2, 2)
     result = op.results[0]
     if isinstance(op, _UNIT):
         return Format(widths.activation, 2)
-    if (stream := yielded.get(result)) is not None:
+    if (stream := yielded.get(result)) is not None and not _wraps_for_others(result, stream):
         return stream_format(stream)
     if result.uses and _is_angle(result):
         return Format(widths.activation, 2, "rnd", "wrap")
     return _format(_peak(result, ranges), widths)
+
+
+def _wraps_for_others(value: SSAValue, stream: SSAValue) -> bool:
+    """
+    Whether a stream's format drops the turns of an angle that other readers than sines and
+    cosines in the body, or other streams, need.
+    """
+    if stream_format(stream).overflow != "wrap":
+        return False
+    owner = stream.owner
+    assert isinstance(owner, array_stream.MapOp)
+    for use in value.uses:
+        if isinstance(use.operation, array_stream.YieldOp):
+            if stream_format(owner.outputs[use.index]).overflow != "wrap":
+                return True
+        elif not isinstance(use.operation, _ANGLES):
+            return True
+    return False
 
 
 def _assign_resident(op: array_stream.MatmulOp, widths: Widths) -> None:
@@ -302,25 +314,33 @@ def output_streams(function: FuncOp) -> list[SSAValue]:
 
 
 def search_widths(
-    module: ModuleOp, function: FuncOp, ranges: Ranges, batch: list[np.ndarray], tolerance: float
+    module: ModuleOp,
+    function: FuncOp,
+    ranges: Ranges,
+    batch: list[np.ndarray],
+    tolerance: float,
+    guard: int = 1,
 ) -> Widths:
     """
     The widths with the fewest DSPs a product, then the fewest bits, that keep the mean relative
-    error of every output on `batch` within `tolerance`. The error falls as either width grows,
-    so each search is a bisection.
+    error of every output on `batch` within `tolerance`; formats that are there already are kept.
+    The error falls as either width grows, so each search is a bisection.
 
     Raises CompileError where even 40-bit activations and 32-bit weights miss it.
     """
     reference = run_streams(module, batch, function.sym_name.data)
 
     def meets(activation: int, weight: int) -> bool:
-        clear_formats(function)
-        assign_fixed(function, ranges, Widths(activation, weight))
-        return max(relative_errors(module, batch, function, reference)) <= tolerance
+        # On a copy, whose values are others: what is assigned there leaves no trace here.
+        copies: dict[SSAValue, SSAValue] = {}
+        trial = function.clone(value_mapper=copies)
+        peaks = {copies[value]: peak for value, peak in ranges.items()}
+        assign_fixed(trial, peaks, Widths(activation, weight, guard))
+        errors = relative_errors(ModuleOp([trial]), batch, trial, reference)
+        return max(errors) <= tolerance
 
     widest = (40, 32)
     if not meets(*widest):
-        clear_formats(function)
         raise CompileError(
             f"{function.sym_name.data}: no widths up to {widest[0]}-bit activations and "
             f"{widest[1]}-bit weights reach a tolerance of {tolerance:g}; allow more"
@@ -329,8 +349,8 @@ def search_widths(
     candidates: list[Widths] = []
     for a in range(activation, min(activation + 3, widest[0] + 1)):
         if meets(a, widest[1]):
-            candidates.append(Widths(a, _least(4, widest[1], lambda w, a=a: meets(a, w))))
-    clear_formats(function)
+            weight = _least(4, widest[1], lambda w, a=a: meets(a, w))
+            candidates.append(Widths(a, weight, guard))
     return min(
         candidates,
         key=lambda c: (dsp_of_product(c.activation, c.weight), c.activation + c.weight),
@@ -358,43 +378,53 @@ class ArrayStreamAssignFormatsPass(ModulePass):
     activation: int = 27
     weight: int = 18
     guard: int = 1
-    tolerance: float | None = None
-    domain: tuple[float, ...] = (-1.0, 1.0)
+    tolerance: float | int | str | None = None
+    """A string where a pipeline says `1e-3`: its grammar has no exponent without a point."""
+    domain: tuple[float | int | str, ...] = (-1.0, 1.0)
     samples: int = 512
     calibration: str | None = None
-    """An .npz file with an array an input, by the input's name or in order."""
+    """An .npz file with one array an input, in the order of the inputs."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         modes = ("measured", "interval", "float")
         if self.mode not in modes:
             raise CompileError(f"{self.name}: mode '{self.mode}' is not one of {', '.join(modes)}")
-        if len(self.domain) != 2 or not self.domain[0] < self.domain[1]:
+        for option, bits in (("activation", self.activation), ("weight", self.weight)):
+            if not 2 <= bits <= 64:
+                raise CompileError(f"{self.name}: {option}={bits}; a number has 2 to 64 bits")
+        domain = tuple(self.number("domain", bound) for bound in self.domain)
+        if len(domain) != 2 or not domain[0] < domain[1]:
             raise CompileError(f"{self.name}: domain takes two numbers, low,high")
         for function in op.ops:
             if isinstance(function, FuncOp) and STAGE in function.attributes:
-                self.assign(op, function)
+                self.assign(op, function, domain)
 
-    def assign(self, module: ModuleOp, function: FuncOp) -> None:
+    def number(self, option: str, value: float | str) -> float:
+        """An option as a number. Raises CompileError for one that is none."""
+        try:
+            return float(value)
+        except ValueError:
+            raise CompileError(f"{self.name}: {option}={value} is no number") from None
+
+    def assign(self, module: ModuleOp, function: FuncOp, domain: tuple[float, float]) -> None:
         """Assign the formats of one function."""
         if self.mode == "float":
             assign_float(function)
             return
-        low, high = self.domain
         if self.calibration is not None:
             batches = load_calibration(self.calibration, function)
         else:
-            domains = [(low, high)] * len(function.body.block.args)
+            domains = [domain] * len(function.body.block.args)
             batches = list(sample_inputs(function, domains, self.samples))
         name = function.sym_name.data
         if self.mode == "interval":
-            from ..analysis.intervals import bound_ranges
-
-            ranges = bound_ranges(function, (low, high))
+            ranges = bound_ranges(function, domain)
         else:
             ranges = measure_ranges(module, batches, name)
         widths = Widths(self.activation, self.weight, self.guard)
         if self.tolerance is not None:
-            widths = search_widths(module, function, ranges, batches[0], self.tolerance)
+            tolerance = self.number("tolerance", self.tolerance)
+            widths = search_widths(module, function, ranges, batches[0], tolerance, self.guard)
             function.attributes[WIDTHS] = ArrayAttr(
                 [IntAttr(widths.activation), IntAttr(widths.weight)]
             )

@@ -20,8 +20,8 @@ both sides busy. A FIFO on one gets room for the whole array, so that its writer
 `method=minimum` makes every FIFO two blocks deep, the start of a search by simulation, which
 `inr-compile` does.
 
-A depth that is already there is kept. Its storage follows from depth and width by the rule of
-the synthesis tool.
+A depth or a storage that is already there is kept. A storage follows from depth and width by
+the rule of the synthesis tool.
 """
 
 from __future__ import annotations
@@ -79,15 +79,17 @@ def ends_of(value: SSAValue) -> tuple[Operation, Operation]:
     return owner, reader
 
 
-def set_depth(value: SSAValue, depth: int) -> None:
-    """Give a FIFO a depth and the storage that follows, and its reshapes the same type."""
+def set_depth(value: SSAValue, depth: int, storage: str | None = None) -> None:
+    """
+    Give a FIFO a depth, and a storage: the one that follows from depth and width where none is
+    said. Its reshapes get the same.
+    """
     type_ = stream_type(value)
-    bits = element_bits(type_.element) * type_.block.data
-    storage = fifo_storage(depth, bits)
-    Rewriter.replace_value_with_new_type(value, type_.with_depth(depth, storage))
+    storage = storage or fifo_storage(depth, element_bits(type_.element) * type_.block.data)
+    value = Rewriter.replace_value_with_new_type(value, type_.with_depth(depth, storage))
     for use in tuple(value.uses):
         if isinstance(use.operation, array_stream.ReshapeOp):
-            set_depth(use.operation.result, depth)
+            set_depth(use.operation.result, depth, storage)
 
 
 def safe_depths(function: FuncOp) -> dict[SSAValue, int]:
@@ -116,8 +118,8 @@ def size_function(function: FuncOp, method: str) -> None:
         else dict.fromkeys(fifos_of(function), LEAST_DEPTH)
     )
     for value, depth in depths.items():
-        given = stream_type(value).capacity
-        set_depth(value, depth if given is None else given)
+        given = stream_type(value)
+        set_depth(value, depth if given.capacity is None else given.capacity, given.storage_kind)
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,9 @@ class InrHlsPipelinePass(ModulePass):
     activation: int = 27
     weight: int = 18
     guard: int = 1
-    tolerance: float | None = None
-    domain: tuple[float, ...] = (-1.0, 1.0)
-    samples: int = 1024
+    tolerance: float | int | str | None = None
+    domain: tuple[float | int | str, ...] = (-1.0, 1.0)
+    samples: int = 512
     calibration: str | None = None
     depths: str = "safe"
 
