@@ -45,19 +45,21 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.common_subexpression_elimination import cse
+from xdsl.transforms.dead_code_elimination import region_dce
 
 from ..dialects import array_stream, inr
-from ..dialects.array_stream import STAGE, stream_type
+from ..dialects.array_stream import FORMAT, STAGE, FixedType, stream_type
 
 
 def merge_maps(maps: Sequence[array_stream.MapOp], keep: Sequence[SSAValue]) -> array_stream.MapOp:
     """
     One map that computes all of `maps` (in an order in which each stands after those it reads)
-    and yields the values of `keep`, some of their results. Bodies are moved, not copied.
+    and yields the values of `keep`, some of their results. Bodies are moved, not copied; a
+    stream that disappears leaves its format with the operation that made its values.
     """
     inside = {result: (m, i) for m in maps for i, result in enumerate(m.outputs)}
     inputs = list(dict.fromkeys(v for m in maps for v in m.inputs if v not in inside))
@@ -72,9 +74,14 @@ def merge_maps(maps: Sequence[array_stream.MapOp], keep: Sequence[SSAValue]) -> 
         arguments: dict[SSAValue, SSAValue] = {
             a: scalars[s] for a, s in zip(body.args, m.inputs, strict=True)
         }
-        m.terminator.detach()
+        Rewriter.erase_op(m.terminator)
         for result, value in zip(m.outputs, yielded, strict=True):
             scalars[result] = arguments.get(value, value)
+            element = stream_type(result).element
+            if result in keep or not isinstance(element, FixedType):
+                continue
+            if isinstance(value.owner, Operation):
+                value.owner.attributes.setdefault(FORMAT, element)
         for argument, scalar in arguments.items():
             argument.replace_all_uses_with(scalar)
         for op in tuple(body.ops):
@@ -117,7 +124,8 @@ def repeat_negations(block: Block) -> None:
 
 def _only_negates(op: array_stream.MapOp) -> bool:
     ops = tuple(op.body.block.ops)
-    return len(ops) == 2 and isinstance(ops[0], arith.NegfOp) and len(op.outputs) == 1
+    negates = len(ops) == 2 and isinstance(ops[0], arith.NegfOp) and len(op.outputs) == 1
+    return negates and _passes_unrounded(op)
 
 
 def join_sine_and_cosine(block: Block) -> None:
@@ -150,8 +158,12 @@ def join_sincos_in_body(op: array_stream.MapOp) -> None:
     for angle, found in pairs.items():
         if len(found) < 2:
             continue
-        both = array_stream.SinCosOp(angle)
         sine, cosine = found[inr.SinQOp], found[inr.CosQOp]
+        if sine.attributes != cosine.attributes:
+            # One table has one format.
+            continue
+        both = array_stream.SinCosOp(angle)
+        both.attributes.update(sine.attributes)
         both.location = sine.location
         owner = angle.owner
         if isinstance(owner, Operation):
@@ -190,10 +202,49 @@ def _sole_producer(op: array_stream.MapOp) -> array_stream.MapOp | None:
         owner = value.owner
         if not isinstance(owner, array_stream.MapOp):
             continue
-        same = stream_type(value).extents == stream_type(op.outputs[0]).extents
-        if same and all(use.operation is op for r in owner.outputs for use in r.uses):
+        alone = all(use.operation is op for r in owner.outputs for use in r.uses)
+        if alone and _passes_unrounded(owner):
             return owner
     return None
+
+
+def _passes_unrounded(op: array_stream.MapOp) -> bool:
+    """
+    Whether what a map yields is what its streams carry: each value has its stream's format, or
+    none and takes it. A stream that rounds again, or that somebody gave a depth, stays.
+    """
+    formats: dict[SSAValue, Attribute] = {}
+    for stream, value in zip(op.outputs, op.terminator.arguments, strict=True):
+        type_ = stream_type(stream)
+        if type_.capacity is not None or type_.storage_kind is not None:
+            return False
+        if not isinstance(type_.element, FixedType):
+            continue
+        if isinstance(value, BlockArgument):
+            given = stream_type(op.inputs[value.index]).element
+        else:
+            assert isinstance(value.owner, Operation)
+            given = value.owner.attributes.get(FORMAT, type_.element)
+        if formats.setdefault(value, given) != type_.element:
+            return False
+    return True
+
+
+def with_ports(
+    op: array_stream.MatmulOp, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]
+) -> array_stream.MatmulOp:
+    """The product of other inputs by the weight of `op`, its results of the types of `outputs`."""
+    result = array_stream.MatmulOp.build(
+        operands=[inputs, op.weights, op.bias],
+        result_types=[[v.type for v in outputs]],
+        properties={k: v for k, v in op.properties.items() if k != _SEGMENTS},
+        attributes=op.attributes,
+    )
+    result.location = op.location
+    return result
+
+
+_SEGMENTS = "operandSegmentSizes"
 
 
 def share_weights(block: Block) -> None:
@@ -211,15 +262,20 @@ def share_weights(block: Block) -> None:
         is_product = isinstance(op, array_stream.MatmulOp | array_stream.MatmulDynamicOp)
         depth[op] = before + is_product
         if isinstance(op, array_stream.MatmulOp):
-            key = (op.weights, op.bias, depth[op], stream_type(op.inputs[0]).extents)
+            key = (
+                depth[op],
+                op.weights,
+                op.bias,
+                *((k, v) for k, v in op.properties.items() if k != _SEGMENTS),
+                *(frozenset(stream_type(v) for v in s) for s in (op.inputs, op.outputs)),
+            )
             groups[key].append(op)
     for group in groups.values():
         if len(group) < 2:
             continue
         inputs = [v for op in group for v in op.inputs]
         outputs = [v for op in group for v in op.outputs]
-        merged = array_stream.MatmulOp(inputs, group[0].weights, group[0].bias)
-        merged.location = group[0].location
+        merged = with_ports(group[0], inputs, outputs)
         block.insert_op_after(merged, group[-1])
         for old, new in zip(outputs, merged.outputs, strict=True):
             new.name_hint = old.name_hint
@@ -264,6 +320,7 @@ def sort_topologically(block: Block) -> None:
 def fuse_function(function: FuncOp, *, chains: bool, sincos: bool, weights: bool) -> None:
     """Run the chosen fusions on one function at the value stage."""
     block = function.body.block
+    region_dce(function.body)
     if sincos:
         join_sine_and_cosine(block)
     if weights:
@@ -278,6 +335,7 @@ def fuse_function(function: FuncOp, *, chains: bool, sincos: bool, weights: bool
             cse(op.body.block)
         if sincos:
             join_sincos_in_body(op)
+    region_dce(function.body)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ After:
 ```
 
 The function's stage becomes `linear`. A process whose results nobody reads is removed first, a
-result nobody reads of a map that has others is no longer yielded. A stream with one reader gets
-no copy.
+result nobody reads of a map that has others is no longer yielded, an input that its body does
+not use no longer read. A stream with one reader gets no copy; two results that are the same
+array are written twice.
 """
 
 from __future__ import annotations
@@ -30,38 +31,48 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriteWalker
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from ..dialects import array_stream
 from ..dialects.array_stream import STAGE
-from .array_stream_fuse import merge_maps
+from ..dialects.stream_patterns import ReadOnlyWhatIsUsed
+from .array_stream_fuse import merge_maps, with_ports
 
 
-def drop_unread_results(block: Block) -> None:
-    """Maps and products with a result that nobody reads lose that result."""
+def drop_unread_results(block: Block) -> bool:
+    """Maps and products with a result that nobody reads lose that result; whether any did."""
+    changed = False
     for op in tuple(block.ops):
         if isinstance(op, array_stream.MapOp):
             keep = [v for v in op.outputs if v.uses]
             if 0 < len(keep) < len(op.outputs):
                 _swap(block, op, merge_maps([op], keep), keep)
+                changed = True
         elif isinstance(op, array_stream.MatmulOp):
             pairs = [(i, o) for i, o in zip(op.inputs, op.outputs, strict=True) if o.uses]
             if 0 < len(pairs) < len(op.outputs):
-                replacement = array_stream.MatmulOp.build(
-                    operands=[[i for i, _ in pairs], op.weights, op.bias],
-                    result_types=[[o.type for _, o in pairs]],
-                    properties={
-                        k: v for k, v in op.properties.items() if k != "operandSegmentSizes"
-                    },
-                    attributes=op.attributes,
-                )
-                for (_, old), new in zip(pairs, replacement.outputs, strict=True):
+                kept = [o for _, o in pairs]
+                replacement = with_ports(op, [i for i, _ in pairs], kept)
+                for old, new in zip(kept, replacement.outputs, strict=True):
                     new.name_hint = old.name_hint
-                replacement.location = op.location
-                _swap(block, op, replacement, [o for _, o in pairs])
+                _swap(block, op, replacement, kept)
+                changed = True
+    return changed
+
+
+def drop_dead(function: FuncOp) -> None:
+    """Remove what no result needs: processes, results of processes, inputs of maps."""
+    walker = PatternRewriteWalker(ReadOnlyWhatIsUsed())
+    changed = True
+    while changed:
+        region_dce(function.body)
+        changed = drop_unread_results(function.body.block)
+        region_dce(function.body)
+        changed |= walker.rewrite_region(function.body)
 
 
 def _swap(
@@ -75,6 +86,29 @@ def _swap(
         before.replace_all_uses_with(after)
     old.detach()
     old.erase()
+
+
+def dissolve_copies(block: Block) -> None:
+    """At the value stage a copy says nothing: its readers read what it copies."""
+    for op in tuple(block.ops):
+        if isinstance(op, array_stream.CopyOp):
+            for output in op.outputs:
+                output.replace_all_uses_with(op.stream)
+            op.detach()
+            op.erase()
+
+
+def write_each_result(block: Block) -> None:
+    """A result of the function that is another one's array gets a write of its own."""
+    last = block.last_op
+    assert isinstance(last, ReturnOp)
+    seen: set[SSAValue] = set()
+    for index, value in enumerate(last.operands):
+        if value in seen and isinstance(value.owner, array_stream.WriteOp):
+            again = value.owner.clone()
+            block.insert_op_after(again, value.owner)
+            last.operands[index] = again.memory
+        seen.add(value)
 
 
 def insert_copies(block: Block) -> None:
@@ -107,8 +141,8 @@ class ArrayStreamInsertCopiesPass(ModulePass):
                 continue
             if function.attributes.get(STAGE) != StringAttr("value"):
                 continue
-            region_dce(function.body)
-            drop_unread_results(function.body.block)
-            region_dce(function.body)
+            dissolve_copies(function.body.block)
+            drop_dead(function)
+            write_each_result(function.body.block)
             insert_copies(function.body.block)
             function.attributes[STAGE] = StringAttr("linear")
