@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ..errors import CompileError
 from .jit import compiled
-from .network import Body, Network, Process, Segment
+from .network import Body, Network, Segment
 
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -124,6 +124,11 @@ def _run(
     head, waiting = 0, processes
     reader_waits = np.full(depth.size, -1, np.int64)
     writer_waits = np.full(depth.size, -1, np.int64)
+    # Of every FIFO of a stage: where its token is, where the one whose place it takes is, and
+    # the first stage of the piece that takes the place of another token.
+    place = np.empty(ends.size, np.int64)
+    freed_place = np.empty(ends.size, np.int64)
+    first_bound = np.empty(ends.size, np.int64)
     unfinished = processes
     while waiting > 0:
         p = queue[head]
@@ -185,34 +190,54 @@ def _run(
             elif w0 == r0 and end - w0 == 1:
                 f = ends[w0]
                 x = base[f] + (written[f] & mask[f])
+                z = base[f] + ((written[f] - depth[f]) & mask[f])
                 free = m
                 if depth[f] > 0:
                     free = min(m, max(depth[f] - written[f], 0))
-                for j in range(x, x + free):
+                for j in range(free):
                     t += gap
-                    written_at[j] = t
-                if free < m:
-                    shift = base[f] + ((written[f] + free - depth[f]) & mask[f]) - (x + free)
-                    for j in range(x + free, x + m):
-                        t = max(t + gap, read_at[j + shift] + 1)
-                        written_at[j] = t
+                    written_at[x + j] = t
+                for j in range(free, m):
+                    t = max(t + gap, read_at[z + j] + 1)
+                    written_at[x + j] = t
+            elif w0 - r0 == 1 and end - w0 == 1:
+                f, o = ends[r0], ends[w0]
+                x = base[f] + (read[f] & mask[f])
+                y = base[o] + (written[o] & mask[o])
+                delay = raw[f]
+                free = m
+                if depth[o] > 0:
+                    free = min(m, max(depth[o] - written[o], 0))
+                for j in range(free):
+                    t = max(t + gap, written_at[x + j] + delay)
+                    read_at[x + j] = t
+                    written_at[y + j] = t
+                z = base[o] + ((written[o] - depth[o]) & mask[o])
+                for j in range(free, m):
+                    t = max(t + gap, written_at[x + j] + delay, read_at[z + j] + 1)
+                    read_at[x + j] = t
+                    written_at[y + j] = t
             else:
+                for i in range(r0, w0):
+                    place[i - r0] = base[ends[i]] + (read[ends[i]] & mask[ends[i]])
+                for i in range(w0, end):
+                    f = ends[i]
+                    place[i - r0] = base[f] + (written[f] & mask[f])
+                    freed_place[i - r0] = base[f] + ((written[f] - depth[f]) & mask[f])
+                    first_bound[i - r0] = m
+                    if depth[f] > 0:
+                        first_bound[i - r0] = depth[f] - written[f]
                 for j in range(m):
                     t += gap
-                    for i in range(r0, w0):
-                        f = ends[i]
-                        t = max(t, written_at[base[f] + ((read[f] + j) & mask[f])] + raw[f])
-                    for i in range(w0, end):
-                        f = ends[i]
-                        n = written[f] + j - depth[f]
-                        if depth[f] > 0 and n >= 0:
-                            t = max(t, read_at[base[f] + (n & mask[f])] + 1)
-                    for i in range(r0, w0):
-                        f = ends[i]
-                        read_at[base[f] + ((read[f] + j) & mask[f])] = t
-                    for i in range(w0, end):
-                        f = ends[i]
-                        written_at[base[f] + ((written[f] + j) & mask[f])] = t
+                    for i in range(w0 - r0):
+                        t = max(t, written_at[place[i] + j] + raw[ends[r0 + i]])
+                    for i in range(w0 - r0, end - r0):
+                        if j >= first_bound[i]:
+                            t = max(t, read_at[freed_place[i] + j] + 1)
+                    for i in range(w0 - r0):
+                        read_at[place[i] + j] = t
+                    for i in range(w0 - r0, end - r0):
+                        written_at[place[i] + j] = t
             for i in range(r0, w0):
                 f = ends[i]
                 read[f] += m
@@ -320,7 +345,7 @@ class Engine:
         self.program = assemble(network)
         # 32 bits where no cycle can overflow them: half the memory traffic.
         fits = self.program.horizon < 2**31
-        self._dtype: type[np.int32] | type[np.int64] = np.int32 if fits else np.int64
+        self._dtype: type[np.int32 | np.int64] = np.int32 if fits else np.int64
 
     def run(
         self,
@@ -435,5 +460,3 @@ def latency(network: Network, depths: Sequence[int | None] | None = None) -> int
         f"{run.deadlock.describe(network, used)}\n"
         "a deeper FIFO among the full ones resolves it"
     )
-
-
