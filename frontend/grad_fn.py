@@ -23,13 +23,11 @@ import torch
 from torch.autograd.graph import Node
 from torch.fx import Graph, GraphModule, Interpreter
 from torch.fx import Node as FxNode
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..errors import CompileError
-from .decompositions import decomposition_table
 from .importer import ImportedModel, check_inputs, default_names, import_traced
 from .names import TensorNames
-from .tracing import finish, flatten_outputs
+from .tracing import finish, flatten_outputs, record_operators
 
 _aten = torch.ops.aten
 
@@ -197,7 +195,7 @@ def import_tensors(
     graph_module = walk.graph_module(results)
     examples = [tensor.detach() for tensor in inputs]
     with torch.no_grad():
-        traced = make_fx(Interpreter(graph_module).run, decomposition_table())(*examples)
+        traced = record_operators(Interpreter(graph_module).run, examples)
     complete = finish(traced, examples, tensor_names, labels)
     return import_traced(complete, name=name, input_names=names)
 

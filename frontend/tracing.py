@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 import torch.fx.traceback as fx_traceback
+from torch._guards import TracingContext, tracing
 from torch._ops import OpOverload
+from torch._subclasses import FakeTensorMode
 from torch.func import functionalize
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -59,7 +61,7 @@ def trace(
     examples = [tensor.detach().clone() for tensor in inputs]
     try:
         with torch.enable_grad(), recorded_lines():
-            first = make_fx(flat, decomposition_table())(*examples)
+            first = record_operators(flat, examples)
     except CompileError:
         raise
     except Exception as error:
@@ -71,6 +73,14 @@ def trace(
             )
         names = list(output_names)
     return finish(first, examples, TensorNames(fn), names)
+
+
+def record_operators(fn: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> GraphModule:
+    """The ATen operators that `fn(*arguments)` runs, decomposed, as a graph."""
+    # Else PyTorch makes a mode anew to hold the shape of each value: half of the time of a trace.
+    shapes = TracingContext(FakeTensorMode(allow_fallback_kernels=True))
+    with tracing(shapes):
+        return make_fx(fn, decomposition_table())(*arguments)
 
 
 def finish(
@@ -116,7 +126,7 @@ def _functional(graph_module: GraphModule, arguments: list[torch.Tensor]) -> Gra
     run = Interpreter(graph_module).run
     try:
         with torch.no_grad(), fx_traceback.preserve_node_meta():
-            return make_fx(functionalize(run), decomposition_table())(*arguments)
+            return record_operators(functionalize(run), arguments)
     except Exception as error:
         raise CompileError(f"removing in-place updates failed: {_first_line(error)}") from error
 
