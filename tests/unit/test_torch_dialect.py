@@ -82,11 +82,10 @@ def upstream(text: str, **options: bool) -> str:
         return ir.Module.parse(text).operation.get_asm(**options)
 
 
-@pytest.mark.parametrize("name", TORCH_OPS)
+# `prim` is torch-mlir's own namespace: PyTorch's dispatcher has no schema for it.
+@pytest.mark.parametrize("name", [name for name in TORCH_OPS if not name.startswith("prim.")])
 def test_the_table_agrees_with_pytorch(name: str):
     namespace, _, rest = name.partition(".")
-    if namespace == "prim":
-        pytest.skip("not an operator of PyTorch's dispatcher")
     base, _, overload = rest.partition(".")
     schema = getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")._schema
     op = TORCH_OPS[name]
