@@ -386,7 +386,9 @@ def add_pads(op: AddfOp, b: GraphBuilder) -> SSAValue | None:
 
 @rule(MulfOp)
 def multiply_pad(op: MulfOp, b: GraphBuilder) -> SSAValue | None:
-    """pad(x)·y = pad(x·slice(y)): zeros stay zeros."""
+    """pad(x)·y = pad(x·slice(y)): zeros stay zeros. A number y goes the other way, outwards."""
+    if scaled_operand(op.result) is not None:
+        return None
     for padded, y in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         pad = padded.owner
         if not isinstance(pad, PadOp) or not padded.has_one_use():
