@@ -225,14 +225,14 @@ class Program:
         """Operand widths (sign included) of each multiplication."""
         return [
             (i.arguments[0].bits, i.arguments[1].bits)
-            for i in self._live()
+            for i in self.live
             if i.operation == "multiply"
         ]
 
     @property
     def rom_bits(self) -> int:
         """Bits of all tables."""
-        return sum(rom.bits for rom in self._live_roms())
+        return sum(rom.bits for rom in self.live_roms)
 
     def evaluate(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> list[Mantissas]:
         """The outputs for arrays of inputs (one shape), int64."""
@@ -246,7 +246,7 @@ class Program:
         shape = next(iter(inputs.values())).shape
         changed = [
             np.broadcast_to(results[i.result] != results[i.arguments[0]], shape)
-            for i in self._live()
+            for i in self.live
             if i.operation == "saturate"
         ]
         return sum(int(np.count_nonzero(c)) for c in changed)
@@ -268,9 +268,9 @@ class Program:
     def cpp_body(self, indent: str, inputs: Mapping[str, str]) -> str:
         """The tables and operations as C++ statements, given expressions for the inputs."""
         lines: list[str] = []
-        for rom in self._live_roms():
+        for rom in self.live_roms:
             lines += _cpp_rom(rom, indent)
-        for i in self._live():
+        for i in self.live:
             if i.comment:
                 lines.append(f"{indent}// {i.comment}")
             if i.operation == "input":
@@ -287,13 +287,16 @@ class Program:
 
     def uses(self, name: str) -> bool:
         """Whether an output depends on the input of this name."""
-        return any(i.result.name == name for i in self._live())
+        return any(i.result.name == name for i in self.live)
 
-    def _live_roms(self) -> list[Rom]:
-        read = {i.rom for i in self._live()}
+    @property
+    def live_roms(self) -> list[Rom]:
+        """The tables that an output needs, in the order in which they were made."""
+        read = {i.rom for i in self.live}
         return [rom for rom in self.roms if rom in read]
 
-    def _live(self) -> list[Instruction]:
+    @property
+    def live(self) -> list[Instruction]:
         """The instructions that an output needs, in order."""
         needed = {v for v in self.outputs if v.low != v.high}
         for i in reversed(self.instructions):
