@@ -59,8 +59,10 @@ def merged(tables: Sequence[RuleTable]) -> RuleTable:
 class ApplyRules(RewritePattern):
     """The first rule that gives a value replaces the operation; a dead operation goes."""
 
-    def __init__(self, table: RuleTable):
+    def __init__(self, table: RuleTable, limit: int):
         self.table = table
+        self.left = limit
+        """How many rewrites may still come before the rules count as running in a circle."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite one operation."""
@@ -74,11 +76,20 @@ class ApplyRules(RewritePattern):
         builder = GraphBuilder(rewriter, op.location)
         for rule in rules:
             value = rule(op, builder)
-            if value is not None:
-                rewriter.replace(op, [], [value])
-                return
+            if value is None:
+                continue
+            self.left -= 1
+            if self.left < 0:
+                raise RuntimeError(f"the rules do not settle; the last was {rule.__name__}")
+            rewriter.replace(op, [], [value])
+            return
 
 
 def apply_rules(module: ModuleOp, table: RuleTable) -> bool:
-    """Apply rules until none applies; whether anything changed."""
-    return PatternRewriteWalker(ApplyRules(table)).rewrite_module(module)
+    """
+    Apply rules until none applies; whether anything changed.
+
+    Raises RuntimeError where rules undo each other, which is a mistake in a rule.
+    """
+    limit = 1000 + 100 * sum(1 for _ in module.walk())
+    return PatternRewriteWalker(ApplyRules(table, limit)).rewrite_module(module)
