@@ -16,10 +16,11 @@ from inr.passes.graph_builder import GraphBuilder, tensor_of
 from inr.passes.inr_cse import InrCsePass
 from inr.passes.inr_fold_transpose import InrFoldTransposePass
 from inr.passes.inr_simplify import InrSimplifyPass
+from inr.passes.rules import apply_rules
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import math
-from xdsl.dialects.arith import MaximumfOp, MinimumfOp
+from xdsl.dialects.arith import MaximumfOp, MinimumfOp, NegfOp
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
@@ -209,7 +210,7 @@ def _graph(data: st.DataObject) -> ModuleOp:
 
 
 @pytest.mark.parametrize("graph_pass", PASSES, ids=str)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_random_graphs_keep_their_values(graph_pass: ModulePass, data: st.DataObject):
     module = _graph(data)
@@ -230,3 +231,17 @@ def test_random_graphs_keep_their_values(graph_pass: ModulePass, data: st.DataOb
     once = str(module)
     graph_pass.apply(Context(), module)
     assert str(module) == once
+
+
+def test_rules_that_undo_each_other_are_an_error():
+    block = Block(arg_types=[tensor_of((2,))])
+    b = GraphBuilder(Builder(InsertPoint.at_end(block)), UnknownLoc())
+    value = b.neg(block.args[0])
+    b.builder.insert(ReturnOp(value))
+    module = ModuleOp([FuncOp("main", (block.arg_types, [value.type]), Region(block))])
+
+    def again(op: NegfOp, b: GraphBuilder) -> SSAValue:
+        return b.neg(op.operand)
+
+    with pytest.raises(RuntimeError, match="do not settle; the last was again"):
+        apply_rules(module, {NegfOp: [again]})

@@ -139,3 +139,14 @@ func.func @shared_scale_stays(%x: tensor<8x2xf64>) -> (tensor<8x2xf64>, tensor<8
   %1 = inr.matmul %0, %w : (tensor<8x2xf64>, tensor<2x2xf64>) -> tensor<8x2xf64>
   func.return %0, %1 : tensor<8x2xf64>, tensor<8x2xf64>
 }
+
+// CHECK-LABEL: func.func @number_leaves_padding
+func.func @number_leaves_padding(%x: tensor<4xf64>) -> tensor<5xf64> {
+  // CHECK-NEXT: %[[P:.*]] = inr.pad %x
+  // CHECK-NEXT: %[[C:.*]] = arith.constant dense<2.500000e-01>
+  // CHECK-NEXT: arith.mulf %[[P]], %[[C]]
+  %c = arith.constant dense<0.25> : tensor<4xf64>
+  %0 = arith.mulf %x, %c : tensor<4xf64>
+  %1 = inr.pad %0 low [1] high [0] : tensor<4xf64> to tensor<5xf64>
+  func.return %1 : tensor<5xf64>
+}
