@@ -58,11 +58,14 @@ class FixedStreamFunctions(InterpreterFunctions):
 
     def narrow(self, value: SSAValue, mantissas: Any, fraction: int, target: Format) -> Any:
         """Exact integers into the format of `value`, what does not fit counted."""
+        # NumPy makes a Python integer of what is computed from big integers without an axis.
+        shape = np.shape(mantissas)
+        mantissas = np.atleast_1d(mantissas)
         if self.saturation is not None and target.overflow == "sat":
             count = fixed.count_overflow(mantissas, fraction, target)
             if count:
                 self.saturation[value] += count
-        return fixed.rescale(mantissas, fraction, target)
+        return fixed.rescale(mantissas, fraction, target).reshape(shape)
 
     @impl(arith.ConstantOp)
     def run_resident(
@@ -93,30 +96,30 @@ class FixedStreamFunctions(InterpreterFunctions):
     def run_map(
         self, interpreter: Interpreter, op: array_stream.MapOp, args: PythonValues
     ) -> PythonValues:
-        values: dict[SSAValue, Any] = dict(zip(op.body.block.args, args, strict=True))
+        arrays = map(np.atleast_1d, args)
+        values: dict[SSAValue, Any] = dict(zip(op.body.block.args, arrays, strict=True))
         for inner in op.body.block.ops:
             if isinstance(inner, array_stream.YieldOp):
                 return tuple(
-                    np.broadcast_to(
-                        self.narrow(
-                            output,
-                            values[value],
-                            body_format(value).fraction,
-                            stream_format(output),
-                        ),
-                        stream_type(output).extents,
-                    )
+                    self.yielded(values[value], value, output)
                     for value, output in zip(inner.arguments, op.outputs, strict=True)
                 )
             results = self.evaluate(inner, tuple(values[v] for v in inner.operands))
             values.update(zip(inner.results, results, strict=True))
         raise AssertionError("a map's body ends in a yield")
 
+    def yielded(self, mantissas: Any, value: SSAValue, output: SSAValue) -> np.ndarray:
+        """What a map writes to a stream: a value of its body, once for each element."""
+        fraction = body_format(value).fraction
+        narrowed = self.narrow(output, mantissas, fraction, stream_format(output))
+        shape = stream_type(output).extents
+        return np.broadcast_to(narrowed, shape or (1,)).reshape(shape)
+
     def evaluate(self, op: Operation, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """One operation of a map's body on mantissas: exact, then rounded once."""
         target = body_format(op.results[0])
         if isinstance(op, arith.ConstantOp):
-            return (fixed.quantize(to_array(op.value), target),)
+            return (fixed.quantize(np.atleast_1d(to_array(op.value)), target),)
         formats = [body_format(v) for v in op.operands]
         if isinstance(op, array_stream.SinCosOp):
             return sincos_kernel(formats[0], target).evaluate(operands[0])
