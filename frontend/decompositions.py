@@ -59,7 +59,6 @@ _FROM_PYTORCH = (
     _aten.silu,
     _aten.silu_backward,
     _aten.slice_backward,
-    _aten.softplus_backward,
     _aten.threshold,
 )
 
@@ -136,6 +135,14 @@ def _sinc(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x == 0, torch.ones_like(x), torch.sin(angle) / angle)
 
 
+def _softplus_backward(
+    gradient: torch.Tensor, x: torch.Tensor, beta: float, threshold: float
+) -> torch.Tensor:
+    # PyTorch's own divides eˣ by eˣ + 1, which needs many integer bits; a sigmoid stays in [0, 1].
+    scaled = x * beta
+    return torch.where(scaled > threshold, gradient, gradient * torch.sigmoid(scaled))
+
+
 def _split_with_sizes(x: torch.Tensor, sizes: Sequence[int], dim: int = 0) -> list[torch.Tensor]:
     # As slices; PyTorch's own reads the memory with strides.
     ends = list(accumulate(sizes))
@@ -198,6 +205,7 @@ _OURS: dict[OpOverload, Callable[..., Any]] = {
     _aten.sinh.default: _sinh,
     _aten.cosh.default: _cosh,
     _aten.sinc.default: _sinc,
+    _aten.softplus_backward.default: _softplus_backward,
     _aten.split.Tensor: _split,
     _aten.split_with_sizes.default: _split_with_sizes,
     _aten.unbind.int: _unbind,
