@@ -276,16 +276,15 @@ def confirm(order: int, choices: Choices) -> None:
 
 
 def error_table(title: str, rows: Sequence[Measured], *, ours: bool) -> Table:
-    """Errors by group; with `ours`, the bound and the cost beside them."""
+    """Errors by group; with `ours`, the bound and the DSPs of a product beside them."""
     table = Table(title=title)
     table.add_column("streams/weights" if ours else "numbers", no_wrap=True)
     for group in rows[0].errors:
-        table.add_column(f"{group}, worst", justify="right")
-        table.add_column("mean", justify="right")
+        table.add_column(f"{group}: worst (mean)", justify="right", no_wrap=True)
     for heading in ("required", "DSPs") if ours else ("did not fit",):
         table.add_column(heading, justify="right")
     for row in rows:
-        cells = [f"{e:.1e}" for pair in row.errors.values() for e in pair]
+        cells = [f"{worst:.1e} ({mean:.1e})" for worst, mean in row.errors.values()]
         if ours:
             d = row.details
             met = "" if row.worst <= d["bound"] else " MISSED"
@@ -326,7 +325,9 @@ def main() -> int:
     parser.add_argument("--no-sweep", dest="sweep", action="store_false")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON only")
     options = parser.parse_args()
-    console = Console(stderr=options.json)
+    # In a file, as wide as the tables need.
+    width = None if sys.stdout.isatty() else 120
+    console = Console(stderr=options.json, width=width)
     report: dict[str, Any] = {}
     missed = False
     for order in options.order:
