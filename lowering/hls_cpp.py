@@ -23,6 +23,7 @@ from xdsl.utils.target import Target
 
 from ..analysis.fixed import Format
 from ..analysis.formats import format_of
+from ..analysis.operators import map_latency
 from ..dialects import array_stream, inr
 from ..dialects.array_stream import STAGE, FixedType, StreamType, split_at, stream_type
 from ..errors import CompileError, reject, source_line
@@ -428,8 +429,10 @@ class _Builder:
         lines = [
             f"static void {name}({signature}) {{",
             "#pragma HLS INLINE off",
+            f"  INR_FLUSHABLE_LOOP({map_latency(op)}, 1);",
             f"  for (int token = 0; token < {type_.blocks}; ++token) {{",
             "#pragma HLS PIPELINE II = 1 style = flp",
+            "    INR_ITERATION();",
             *(f"    {line}" for line in (*read, *made)),
             f"    for (int lane = 0; lane < {type_.block.data}; ++lane) {{",
             "#pragma HLS UNROLL",

@@ -14,6 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .. import __version__
 from ..analysis.fixed import quantize
+from ..analysis.schedules import element_bits
+from ..analysis.storage import fifo_storage
+from ..dialects.array_stream import stream_type
 from ..errors import CompileError
 from .hls_constants import Rom
 from .hls_cpp import Design, Port
@@ -135,6 +138,11 @@ def top_function(design: Design) -> str:
         lines.append(
             f"#pragma HLS BIND_STORAGE variable = {fifo.name} type = fifo impl = {fifo.storage}"
         )
+    for fifo in design.fifos:
+        type_ = stream_type(design.fifo_of[fifo.name])
+        usual = fifo_storage(fifo.depth, element_bits(type_.element) * type_.block.data)
+        if (fifo.storage == "srl") != (usual == "srl"):
+            lines.append(f'  INR_STORAGE({fifo.name}, "{fifo.storage}");')
     lines += ["", f'  INR_REGION("{design.name}");']
     for process in design.processes:
         lines.append(f"  // {process.comment}")

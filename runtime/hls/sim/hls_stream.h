@@ -66,22 +66,22 @@ class stream<T, 0> : public inr::sim::fifo {
   // Blocks the calling process while the FIFO is empty.
   T read() {
     begin_read();
-    T value = slots_[std::size_t(read_) & mask_].value;
+    T value = slots_[std::size_t(read_) & mask_];
     end_read();
     return value;
   }
 
   void read(T& value) {
     begin_read();
-    value = slots_[std::size_t(read_) & mask_].value;
+    value = slots_[std::size_t(read_) & mask_];
     end_read();
   }
 
   // Blocks the calling process while the FIFO is full.
   void write(const T& value) {
     begin_write();
-    if (written_ - read_ > mask_) enlarge();
-    slots_[std::size_t(written_) & mask_].value = value;
+    if (placed() - read_ > mask_) enlarge();
+    slots_[std::size_t(placed()) & mask_] = value;
     end_write();
   }
 
@@ -97,24 +97,19 @@ class stream<T, 0> : public inr::sim::fifo {
       : fifo(name, depth, inr::sim::element_bits<T>::value), slots_(1), mask_(0) {}
 
  private:
-  // What a FIFO stores for a token. A cycle stamp, when tokens carry one, is a member of this.
-  struct slot {
-    T value;
-  };
-
   // The ring holds a power of two of slots and doubles up to what is in flight, so that a FIFO
   // declared as deep as an array costs no memory until it is filled.
   void enlarge() {
     const std::uint64_t mask = 2 * mask_ + 1;
-    std::vector<slot> wider(std::size_t(mask) + 1);
-    for (std::uint64_t i = read_; i != written_; ++i) {
+    std::vector<T> wider(std::size_t(mask) + 1);
+    for (std::uint64_t i = read_; i != placed(); ++i) {
       wider[std::size_t(i & mask)] = slots_[std::size_t(i & mask_)];
     }
     slots_.swap(wider);
     mask_ = mask;
   }
 
-  std::vector<slot> slots_;
+  std::vector<T> slots_;
   std::uint64_t mask_;
 };
 

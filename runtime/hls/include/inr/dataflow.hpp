@@ -27,10 +27,13 @@
 // A stream whose other end is outside the function (an `axis` argument): not bounded, and tokens
 // may stay in it.
 #define INR_EXTERNAL(stream) (stream).make_external()
+// What a stream is made of ("srl", or a memory), where that does not follow from depth and width.
+#define INR_STORAGE(stream, storage) (stream).make_of(storage)
 #else
 #define INR_REGION(name)
 #define INR_PROCESS(name, ...) __VA_ARGS__
 #define INR_EXTERNAL(stream)
+#define INR_STORAGE(stream, storage)
 #endif
 
 #endif

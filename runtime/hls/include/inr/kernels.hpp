@@ -10,5 +10,6 @@
 #include "reduce.hpp"
 #include "route.hpp"
 #include "stream.hpp"
+#include "timing.hpp"
 
 #endif

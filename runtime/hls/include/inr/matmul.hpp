@@ -7,6 +7,7 @@
 #include "dataflow.hpp"
 #include "stream.hpp"
 #include "sum_of_products.hpp"
+#include "timing.hpp"
 
 namespace inr {
 namespace detail {
@@ -88,6 +89,9 @@ struct matmul_process<Shape, Weight, Bias, Accumulator, std::index_sequence<Inde
   };
   typedef typename head<only_first>::sum sum_type;
   static const int partials = head<only_first>::partials;
+  typedef sum_timing<Weight, Accumulator, LanesK, Shape::steps, row_width> timing_of_sum;
+  static const int latency = timing_of_sum::latency;
+  static const int interval = timing_of_sum::interval;
 
   template <class Block>
   static void load_block(hls::stream<Block>& in, row_type (&row)[K], int k) {
@@ -103,8 +107,10 @@ struct matmul_process<Shape, Weight, Bias, Accumulator, std::index_sequence<Inde
   // A row of each input.
   static void load(row_type (&row)[J][K], hls::stream<In>&... in) {
 #pragma HLS INLINE off
+    INR_READING_LOOP(timing::route, 1);
     for (int k = 0; k < K; k += Bin) {
 #pragma HLS PIPELINE II = 1
+      INR_ITERATION();
       const int in_order[] = {(load_block(in, row[Index], k), 0)...};
       (void)in_order;
     }
@@ -171,8 +177,10 @@ struct matmul_process<Shape, Weight, Bias, Accumulator, std::index_sequence<Inde
     int filled = 0;                    // sums in `done` that wait for the rest of their group
     int to_emit = Shape::blocks_held;  // the next block of `done` to write
     const int cycles = N / LanesN * Shape::steps + Shape::blocks_held - 1;
+    INR_WRITING_LOOP(latency, interval);
     for (int cycle = 0; cycle < cycles; ++cycle) {
 #pragma HLS PIPELINE II = 1
+      INR_ITERATION();
       if (n < N) {
         const int all[] = {(accumulate<Index, typename sums_of<In>::type>(
                                 sums[Index], row[Index], weights, bias, k, n),
@@ -202,35 +210,38 @@ struct matmul_process<Shape, Weight, Bias, Accumulator, std::index_sequence<Inde
 
 #ifdef INR_SIM
   // What the hardware does with its two row buffers: `load` fills one as soon as `compute` has
-  // left it. `buffers` has a token for each full one; its slot is taken before a row is loaded
-  // and given back after it was used.
-  static void load_rows(row_type (&row)[2][J][K], hls::stream<char>& buffers,
-                        hls::stream<In>&... in) {
+  // left it. `claimed` has a token for each buffer from before a row is loaded until after it was
+  // used, `filled` one from after it was loaded until before it is used.
+  static void load_rows(row_type (&row)[2][J][K], hls::stream<char>& claimed,
+                        hls::stream<char>& filled, hls::stream<In>&... in) {
     for (int m = 0; m < Shape::M; ++m) {
-      buffers.wait_for_space();
+      claimed.write(0);
       load(row[m % 2], in...);
-      buffers.write(0);
+      sim::leave_loop();
+      filled.write(0);
     }
   }
   template <class Rom, class BiasRom>
-  static void compute_rows(const row_type (&row)[2][J][K], hls::stream<char>& buffers,
-                           const Rom (&weights)[K][N], const BiasRom& bias,
-                           hls::stream<Out>&... out) {
+  static void compute_rows(const row_type (&row)[2][J][K], hls::stream<char>& claimed,
+                           hls::stream<char>& filled, const Rom (&weights)[K][N],
+                           const BiasRom& bias, hls::stream<Out>&... out) {
     for (int m = 0; m < Shape::M; ++m) {
-      buffers.wait_for_token();
+      filled.read();
       compute(row[m % 2], weights, bias, out...);
-      buffers.read();
+      sim::leave_loop();
+      claimed.read();
     }
   }
   template <class Rom, class BiasRom>
   static void run(const Rom (&weights)[K][N], const BiasRom& bias, hls::stream<In>&... in,
                   hls::stream<Out>&... out) {
     row_type row[2][J][K];
-    hls::stream<char, 2> buffers("row buffers");
-    buffers.make_internal();
+    hls::stream<char, 2> claimed("row buffers"), filled("filled row buffers");
+    claimed.make_internal();
+    filled.make_internal();
     INR_REGION("matmul");
-    INR_PROCESS("load", load_rows(row, buffers, in...));
-    INR_PROCESS("compute", compute_rows(row, buffers, weights, bias, out...));
+    INR_PROCESS("load", load_rows(row, claimed, filled, in...));
+    INR_PROCESS("compute", compute_rows(row, claimed, filled, weights, bias, out...));
   }
 #else
   template <class Rom, class BiasRom>
@@ -279,11 +290,12 @@ struct matmul_of {
 // the end in the order of the lanes.
 //
 // Schedule, per row: `load` reads a block of each input a cycle, K / Bin cycles; `compute` takes
-// N / LanesN * K / LanesK cycles. A block of each output leaves side by side when its last sum is
-// complete (of several blocks that complete together, one a cycle, overlapped with the following
-// sums; after a row's last that is LanesN / Bout - 1 more cycles). Two row buffers: `load` of the
-// next row goes on during `compute`. In float, with LanesK < K, `compute` starts an iteration every
-// so many cycles as the float adder has stages, because a sum waits for its predecessor.
+// N / LanesN * K / LanesK iterations. A block of each output leaves side by side when its last sum
+// is complete (of several blocks that complete together, one an iteration, overlapped with the
+// following sums; after a row's last that is LanesN / Bout - 1 more iterations). Two row buffers:
+// `load` of the next row goes on during `compute`. Each row begins with a cycle that waits for its
+// buffer and one that enters the loop, and ends with one that hands the buffer over. `sum_timing`
+// says how often an iteration starts and how long it takes to its writes.
 template <int J, int M, int K, int N, int Bin, int Bout, int LanesK, int LanesN, class Weight,
           class Bias, class Accumulator = exact, class Rom, class BiasRom, int R, class... Blocks>
 void matmul(const Rom (&weights)[K][N], const BiasRom (&bias)[R],
@@ -313,10 +325,12 @@ void matmul_dynamic(hls::stream<block<A, Ba>>& a, hls::stream<block<B, Bb>>& b,
   static_assert(N % Bb == 0, "matmul_dynamic: the block size of b does not divide N");
   typedef detail::row_element<detail::element<B>::is_float, detail::element<B>::width> resident;
   typename resident::type weights[K][N];
+  INR_READING_LOOP(timing::route, 1);
   for (int k = 0; k < K; ++k) {
     for (int n = 0; n < N; n += Bb) {
 #pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1
+      INR_ITERATION();
       const block<B, Bb> values = b.read();
       for (int lane = 0; lane < Bb; ++lane) {
 #pragma HLS UNROLL

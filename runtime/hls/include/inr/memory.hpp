@@ -7,18 +7,20 @@
 #ifndef INR_MEMORY_HPP
 #define INR_MEMORY_HPP
 
-#include "stream.hpp"
+#include "timing.hpp"
 
 namespace inr {
 
 // Memory to stream: N elements in order, one block a cycle as far as the memory port allows.
-// Schedule: N / B writes.
+// Schedule: N / B writes, after an access to memory.
 template <class T, int B, int N>
 void read(const typename detail::element<T>::word* memory, hls::stream<block<T, B>>& out) {
 #pragma HLS INLINE off
   static_assert(N % B == 0, "read: the block size does not divide the number of elements");
+  INR_WRITING_LOOP(timing::memory, 1);
   for (int i = 0; i < N / B; ++i) {
 #pragma HLS PIPELINE II = 1
+    INR_ITERATION();
     block<T, B> values;
     for (int lane = 0; lane < B; ++lane) {
 #pragma HLS UNROLL
@@ -28,13 +30,15 @@ void read(const typename detail::element<T>::word* memory, hls::stream<block<T, 
   }
 }
 
-// Stream to memory: N elements in order. Schedule: N / B reads.
+// Stream to memory: N elements in order. Schedule: N / B reads, and an access to memory.
 template <class T, int B, int N>
 void write(hls::stream<block<T, B>>& in, typename detail::element<T>::word* memory) {
 #pragma HLS INLINE off
   static_assert(N % B == 0, "write: the block size does not divide the number of elements");
+  INR_READING_LOOP(timing::memory, 1);
   for (int i = 0; i < N / B; ++i) {
 #pragma HLS PIPELINE II = 1
+    INR_ITERATION();
     const block<T, B> values = in.read();
     for (int lane = 0; lane < B; ++lane) {
 #pragma HLS UNROLL
@@ -50,9 +54,12 @@ void constant(const Rom (&values)[Length], hls::stream<block<T, B>>& out) {
 #pragma HLS INLINE off
   static_assert(Length % B == 0, "constant: the block size does not divide the stored length");
 #pragma HLS ARRAY_PARTITION variable = values type = cyclic factor = B dim = 1
+  INR_WRITING_LOOP(timing::route, 1);
   for (int repeat = 0; repeat < Repeat; ++repeat) {
     for (int i = 0; i < Length / B; ++i) {
+#pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1
+      INR_ITERATION();
       block<T, B> row;
       for (int lane = 0; lane < B; ++lane) {
 #pragma HLS UNROLL

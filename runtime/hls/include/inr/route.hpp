@@ -2,11 +2,12 @@
 //
 // Processes that move elements and compute nothing. Arrays are seen as [Outer, Axis, Inner],
 // row-major; B is the number of elements a block. Whole blocks stay whole where the innermost
-// extent is a multiple of B.
+// extent is a multiple of B. All but `transpose` are flushable pipelines in which a block is written
+// the cycle after it is read.
 #ifndef INR_ROUTE_HPP
 #define INR_ROUTE_HPP
 
-#include "stream.hpp"
+#include "timing.hpp"
 
 namespace inr {
 
@@ -17,8 +18,10 @@ void copy(hls::stream<block<T, B>>& in, hls::stream<Same>&... out) {
 #pragma HLS INLINE off
   static_assert(sizeof...(Same) >= 2, "copy: a copy with one output is the stream itself");
   static_assert(N % B == 0, "copy: the block size does not divide the number of elements");
+  INR_FLUSHABLE_LOOP(timing::route, 1);
   for (int i = 0; i < N / B; ++i) {
 #pragma HLS PIPELINE II = 1 style = flp
+    INR_ITERATION();
     const block<T, B> values = in.read();
     const int in_order[] = {(out.write(values), 0)...};
     (void)in_order;
@@ -40,8 +43,10 @@ void reblock(hls::stream<block<T, Bin>>& in, hls::stream<block<T, Bout>>& out) {
   block<T, Bin> from;
   block<T, Bout> to;
   int part = 0;
+  INR_FLUSHABLE_LOOP(timing::route, 1);
   for (int i = 0; i < N / step; ++i) {
 #pragma HLS PIPELINE II = 1 style = flp
+    INR_ITERATION();
     if (parts_in == 1 || part == 0) from = in.read();
     for (int lane = 0; lane < step; ++lane) {
 #pragma HLS UNROLL
@@ -62,11 +67,13 @@ struct broadcast_form {
   static void run(hls::stream<block<T, B>>& in, hls::stream<block<T, B>>& out) {
 #pragma HLS INLINE
     block<T, B> row[Inner / B];
+    INR_FLUSHABLE_LOOP(timing::route, 1);
     for (int outer = 0; outer < Outer; ++outer) {
       for (int repeat = 0; repeat < Repeat; ++repeat) {
         for (int i = 0; i < Inner / B; ++i) {
 #pragma HLS LOOP_FLATTEN
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
+          INR_ITERATION();
           if (repeat == 0) row[i] = in.read();
           out.write(row[i]);
         }
@@ -84,11 +91,13 @@ struct broadcast_form<T, B, Outer, Repeat, Inner, false> {
   static void run(hls::stream<block<T, B>>& in, hls::stream<block<T, B>>& out) {
 #pragma HLS INLINE
     block<T, B> elements;
+    INR_FLUSHABLE_LOOP(timing::route, 1);
     for (int group = 0; group < Outer / B; ++group) {
       for (int element = 0; element < B; ++element) {
         for (int i = 0; i < Repeat / B; ++i) {
 #pragma HLS LOOP_FLATTEN
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
+          INR_ITERATION();
           if (element == 0 && i == 0) elements = in.read();
           block<T, B> same;
           for (int lane = 0; lane < B; ++lane) {
@@ -129,13 +138,20 @@ void slice(hls::stream<block<T, B>>& in, hls::stream<block<T, B>>& out) {
   const int count = rows ? Axis : Axis * Inner / B;
   const int first = rows ? Start : Start * Inner / B;
   const int wanted = rows ? Size : Size * Inner / B;
+  int next = first;
+  int left = wanted;
+  INR_FLUSHABLE_LOOP(timing::route, 1);
   for (int outer = 0; outer < Outer; ++outer) {
-    int next = first;
-    int left = wanted;
     for (int index = 0; index < count; ++index) {
       for (int i = 0; i < chunk; ++i) {
 #pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1 style = flp
+        INR_ITERATION();
+        // Set here and not outside, so that the loops can be flattened.
+        if (index == 0 && i == 0) {
+          next = first;
+          left = wanted;
+        }
         const block<T, B> values = in.read();
         const bool take = index == next && left > 0;
         if (take) out.write(values);
@@ -159,10 +175,12 @@ void pad(hls::stream<block<T, B>>& in, hls::stream<block<T, B>>& out) {
   const int low = Low * Inner / B;
   const int size = Axis * Inner / B;
   const int total = low + size + High * Inner / B;
+  INR_FLUSHABLE_LOOP(timing::route, 1);
   for (int outer = 0; outer < Outer; ++outer) {
     for (int i = 0; i < total; ++i) {
 #pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1 style = flp
+      INR_ITERATION();
       block<T, B> values;
       for (int lane = 0; lane < B; ++lane) {
 #pragma HLS UNROLL
@@ -199,10 +217,12 @@ struct concat_form<To, B, Outer, std::index_sequence<Index...>, Counts...> {
   static void run(hls::stream<block<To, B>>& out, hls::stream<From>&... in) {
 #pragma HLS INLINE
     const int total = sum_of_first<Counts...>(sizeof...(Counts));
+    INR_FLUSHABLE_LOOP(timing::route, 1);
     for (int outer = 0; outer < Outer; ++outer) {
       for (int i = 0; i < total; ++i) {
 #pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1 style = flp
+        INR_ITERATION();
         block<To, B> values;
         const int in_order[] = {
             (take_in_range<To, B, sum_of_first<Counts...>(int(Index)), Counts>(i, in, values),
@@ -247,15 +267,19 @@ struct transpose_form {
     const int chunk = Inner / B;
     block<T, B> array[A * C * chunk];
     for (int outer = 0; outer < Outer; ++outer) {
+      INR_READING_LOOP(timing::route, 1);
       for (int i = 0; i < A * C * chunk; ++i) {
 #pragma HLS PIPELINE II = 1
+        INR_ITERATION();
         array[i] = in.read();
       }
+      INR_WRITING_LOOP(timing::route, 1);
       for (int c = 0; c < C; ++c) {
         for (int a = 0; a < A; ++a) {
           for (int i = 0; i < chunk; ++i) {
 #pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1
+            INR_ITERATION();
             out.write(array[(a * C + c) * chunk + i]);
           }
         }
@@ -277,10 +301,12 @@ struct transpose_form<T, B, Outer, A, C, Inner, false> {
 #pragma HLS ARRAY_PARTITION variable = array type = cyclic factor = B dim = 1
 #pragma HLS ARRAY_PARTITION variable = array type = cyclic factor = B dim = 2
     for (int outer = 0; outer < Outer; ++outer) {
+      INR_READING_LOOP(timing::route, 1);
       for (int a = 0; a < A; ++a) {
         for (int c = 0; c < C; c += B) {
 #pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1
+          INR_ITERATION();
           const block<T, B> values = in.read();
           for (int lane = 0; lane < B; ++lane) {
 #pragma HLS UNROLL
@@ -288,10 +314,12 @@ struct transpose_form<T, B, Outer, A, C, Inner, false> {
           }
         }
       }
+      INR_WRITING_LOOP(timing::route, 1);
       for (int c = 0; c < C; ++c) {
         for (int a = 0; a < A; a += B) {
 #pragma HLS LOOP_FLATTEN
 #pragma HLS PIPELINE II = 1
+          INR_ITERATION();
           block<T, B> values;
           for (int lane = 0; lane < B; ++lane) {
 #pragma HLS UNROLL
@@ -307,7 +335,8 @@ struct transpose_form<T, B, Outer, A, C, Inner, false> {
 }  // namespace detail
 
 // [Outer, A, C, Inner] to [Outer, C, A, Inner]. Schedule, per outer index: A * C * Inner / B
-// reads, then as many writes.
+// reads, then as many writes, the first 4 cycles after the last read: a block is stored, a loop
+// entered, a block loaded.
 template <class T, int B, int Outer, int A, int C, int Inner>
 void transpose(hls::stream<block<T, B>>& in, hls::stream<block<T, B>>& out) {
 #pragma HLS INLINE off

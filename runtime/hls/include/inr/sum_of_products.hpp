@@ -5,7 +5,7 @@
 #ifndef INR_SUM_OF_PRODUCTS_HPP
 #define INR_SUM_OF_PRODUCTS_HPP
 
-#include "stream.hpp"
+#include "timing.hpp"
 
 namespace inr {
 
@@ -139,6 +139,28 @@ struct choose_sum<A, Weight, Bias, exact, K, LanesK, RowWidth> {
 template <class Bias, int K, int LanesK, int RowWidth>
 struct choose_sum<float, float, Bias, exact, K, LanesK, RowWidth> {
   typedef float_sum<LanesK> type;
+};
+
+// Cycles from one iteration of a product to the next (a sum that takes several iterations waits for
+// its predecessor), and from the start of one to the writes of the sums that it completes: a load,
+// a product, its additions, a rounding. Rounded products are added one after the other; exact ones
+// by a tree and an accumulator; in float each partial sum has an adder, and then all are added.
+template <class Weight, class Accumulator, int LanesK, int Steps, int RowWidth>
+struct sum_timing {
+  static const int interval = Steps == 1 ? 1 : LanesK;
+  static const int latency =
+      1 + timing::product(RowWidth, element<Weight>::width) + (1 + LanesK) + 1;
+};
+template <class Weight, int LanesK, int Steps, int RowWidth>
+struct sum_timing<Weight, exact, LanesK, Steps, RowWidth> {
+  static const int interval = 1;
+  static const int latency =
+      1 + timing::product(RowWidth, element<Weight>::width) + (ceil_log2(LanesK) + 1) + 1;
+};
+template <int LanesK, int Steps, int RowWidth>
+struct sum_timing<float, exact, LanesK, Steps, RowWidth> {
+  static const int interval = Steps == 1 ? 1 : timing::float_adder;
+  static const int latency = 1 + timing::float_multiplier + LanesK * timing::float_adder;
 };
 
 // A row buffer holds floats, or mantissas of the widest operand.

@@ -22,10 +22,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "pipeline.hpp"
 
 // glibc's fortified longjmp refuses a jump to another stack as an overflow; this names the plain
 // function whatever _FORTIFY_SOURCE is.
@@ -35,9 +38,7 @@ extern "C" void inr_sim_jump(struct __jmp_buf_tag*, int) __asm__("_longjmp")
 namespace inr {
 namespace sim {
 
-class fifo;
 class region;
-struct process;
 
 enum exit_status { status_deadlock = 3, status_misuse = 4 };
 
@@ -53,7 +54,10 @@ struct process {
   bool started = false;
   bool finished = false;
   std::uint64_t overflows = 0;
-  mutable std::uint64_t visit = 0;  // the last search for a cycle that came through here
+  pipeline timing{this};
+  // The last search for a cycle that came through here: through what the process itself waits for,
+  // and through what holds its finished iterations back.
+  mutable std::uint64_t visits[2] = {0, 0};
   // Addresses in the call's closure, among them those of the FIFOs that it names.
   std::vector<const void*> mentions;
 
@@ -120,14 +124,33 @@ struct process_of : process {
 struct fifo_record {
   int element_bits = 0;
   std::uint64_t declared_depth = 0, final_depth = 0, maximum_occupancy = 0, tokens = 0;
+  std::vector<std::uint64_t> written_at, read_at;  // of the last run, in a run that traces
+};
+
+struct process_record {
+  std::uint64_t overflows = 0, cycles = 0;
 };
 
 struct region_record {
   std::string name;
   std::uint64_t runs = 0;
+  std::uint64_t cycles = 0;  // of the longest run
   double seconds = 0;
   std::vector<std::pair<std::string, fifo_record>> fifos;  // in the order of their declaration
-  std::vector<std::pair<std::string, std::uint64_t>> overflows;  // by process
+  std::vector<std::pair<std::string, process_record>> processes;
+};
+
+// Something that cannot go on: a process, or iterations of it that cannot leave its pipeline.
+struct blockage {
+  const process* task;
+  bool leaving;
+
+  waiting state() const { return leaving ? waiting::space : task->state; }
+  fifo* on() const { return leaving ? task->timing.held_by() : task->blocked_on; }
+  std::uint64_t& visit() const { return task->visits[leaving ? 1 : 0]; }
+  bool operator==(const blockage& other) const {
+    return task == other.task && leaving == other.leaving;
+  }
 };
 
 // State of the simulation. One for the program: translation units share it.
@@ -140,6 +163,12 @@ class scheduler {
   }
 
   bool grow() const { return grow_; }
+  bool tracing() const { return tracing_; }
+  // The depth that a run has for a FIFO, 0 where it keeps the declared one.
+  int depth_of(const std::string& name) const {
+    const std::map<std::string, int>::const_iterator found = depths_.find(name);
+    return found == depths_.end() ? 0 : found->second;
+  }
   std::size_t stack_bytes() const { return stack_bytes_; }
 
   void add(process* task) {
@@ -183,12 +212,33 @@ class scheduler {
  private:
   scheduler() {
     grow_ = flag("INR_SIM_GROW");
+    tracing_ = flag("INR_SIM_TRACE");
+    counting_cycles() = tracing_ || flag("INR_SIM_CYCLES");
+    const char* depths = std::getenv("INR_SIM_DEPTHS");
+    if (depths != nullptr) read_depths(depths);
     const char* kilobytes = std::getenv("INR_SIM_STACK_KB");
     const long wanted = kilobytes == nullptr ? 0 : std::strtol(kilobytes, nullptr, 10);
     stack_bytes_ = std::size_t(wanted > 0 ? wanted : 16384) * 1024;
     const char* file = std::getenv("INR_SIM_REPORT");
     if (file != nullptr) report_ = file;
     std::atexit([] { scheduler::instance().conclude("finished"); });
+  }
+
+  // "name=depth,name=depth"
+  void read_depths(const std::string& text) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      const std::size_t sign = text.find('=', at);
+      const int depth = sign < end ? std::atoi(text.c_str() + sign + 1) : 0;
+      if (depth < 1) {
+        std::fprintf(stderr, "simulation: INR_SIM_DEPTHS has '%s', which is not NAME=DEPTH\n",
+                     text.substr(at, end - at).c_str());
+        std::exit(status_misuse);
+      }
+      depths_[text.substr(at, sign - at)] = depth;
+      at = end + 1;
+    }
   }
 
   static bool flag(const char* variable) {
@@ -203,15 +253,20 @@ class scheduler {
   void leave(jmp_buf& here, process* next);
   process* next_ready();
 
-  const process* waits_for(const process* blocked) const;
-  std::vector<const process*> wait_cycle();
-  std::vector<const process*> unread_writers() const;
-  bool relieve(const std::vector<const process*>& cycle);
-  void explain_deadlock(const std::vector<const process*>& cycle) const;
+  const process* waits_for(const blockage& blocked) const;
+  blockage behind(const blockage& blocked) const;
+  std::vector<blockage> blockages() const;
+  std::vector<blockage> wait_cycle();
+  std::vector<blockage> unread_writers() const;
+  bool relieve(const std::vector<blockage>& cycle);
+  void explain(const blockage& blocked) const;
+  void explain_deadlock(const std::vector<blockage>& cycle) const;
   void conclude(const char* verdict) const;
   void write_report(const char* verdict) const;
 
   bool grow_ = false;
+  bool tracing_ = false;
+  std::map<std::string, int> depths_;
   std::size_t stack_bytes_ = 0;
   std::string report_;
   jmp_buf outside_;
@@ -253,6 +308,8 @@ class fifo {
   std::uint64_t declared_depth() const { return declared_depth_; }
   std::uint64_t depth() const { return depth_; }
   std::uint64_t maximum_occupancy() const { return maximum_; }
+  // Written by iterations that have not left their pipeline.
+  std::uint64_t leaving() const { return leaving_; }
   // Written since the region started.
   std::uint64_t tokens() const { return written_ - written_before_; }
   std::uint64_t unread() const { return written_ - read_; }
@@ -272,28 +329,66 @@ class fifo {
 
   void grow() { ++depth_; }
 
+  // Says what it is made of, where that does not follow from depth and width.
+  void make_of(const char* storage) { in_memory_ = std::strcmp(storage, "srl") != 0; }
+
   // A region ended and its processes are about to go; `heir` is the process around them or null.
   void rebind(process* heir) {
     if (heir == nullptr) {
       writer_ = reader_ = nullptr;
       written_before_ = written_;
+      // The next run counts from zero.
+      read_at_.clear();
+      trace_written_.clear();
+      trace_read_.clear();
+      written_at_.assign(counting_cycles() ? std::size_t(unread()) : 0, 0);
       return;
     }
     if (descends(writer_, heir)) writer_ = heir;
     if (descends(reader_, heir)) reader_ = heir;
   }
 
-  // Blocks until there is a token, or room for one, without moving it. With these a FIFO of
-  // depth 2 stands for a ping-pong buffer, whose slot is taken before it is filled and given
-  // back after it was used.
-  void wait_for_token() {
-    if (reader_ != running()) bind_reader();
-    while (written_ == read_) scheduler::instance().block(waiting::token, this);
+  // For the pipeline of its writer or reader.
+
+  bool has_room() const { return written_ - read_ < depth_; }
+
+  // The first cycle in which the next token can be written; there must be room.
+  std::uint64_t room_since() {
+    if (written_ < depth_) return 0;
+    const std::uint64_t freed = written_ - depth_;       // its place is taken
+    const std::uint64_t first = read_ - read_at_.size();  // cycles are kept from this token on
+    if (freed < first) return 0;
+    const std::uint64_t cycle = read_at_[std::size_t(freed - first)];
+    // A FIFO that may still grow looks further back.
+    if (!scheduler::instance().grow()) {
+      read_at_.erase(read_at_.begin(), read_at_.begin() + std::ptrdiff_t(freed - first + 1));
+    }
+    return cycle + 1;
   }
-  void wait_for_space() {
-    if (writer_ != running()) bind_writer();
-    while (written_ - read_ >= depth_) scheduler::instance().block(waiting::space, this);
+
+  // The iteration that wrote the next token leaves.
+  void commit(std::uint64_t cycle) {
+    --leaving_;
+    written_at_.push_back(cycle);
+    if (scheduler::instance().tracing()) trace_written_.push_back(cycle);
+    deliver();
   }
+
+  // The iteration that read the next token is complete.
+  void release(std::uint64_t cycle) {
+    reserved_ = false;
+    written_at_.pop_front();
+    if (!external_) read_at_.push_back(cycle);
+    if (scheduler::instance().tracing()) trace_read_.push_back(cycle);
+    ++read_;
+    if (writer_ != nullptr && writer_->timing.held_by() == this) writer_->timing.advance();
+  }
+
+  // Every cycle in which it was written or read, in a run that traces.
+  const std::vector<std::uint64_t>& trace_written() const { return trace_written_; }
+  const std::vector<std::uint64_t>& trace_read() const { return trace_read_; }
+
+  void close_iteration() { given_ = false; }
 
  protected:
   fifo(const std::string& name, int depth, int element_bits)
@@ -302,18 +397,22 @@ class fifo {
     scheduler& all = scheduler::instance();
     number_ = all.next_fifo_number();
     name_ = name.empty() ? "stream " + std::to_string(number_) : name;
+    if (const int other = all.depth_of(name_)) depth_ = declared_depth_ = std::uint64_t(other);
     all.register_fifo(this);
   }
   ~fifo() { scheduler::instance().forget_fifo(this); }
 
   void begin_read() {
     if (reader_ != running()) bind_reader();
-    if (written_ != read_) return;
-    if (reader_ == nullptr) read_nothing();
-    wait_for_token();
+    if (counting_cycles() && reader_ != nullptr) reader_->timing.begin(reserved_);
+    while (written_ == read_) {
+      if (reader_ == nullptr) read_nothing();
+      scheduler::instance().block(waiting::token, this);
+    }
   }
 
   void end_read() {
+    if (counting_cycles()) return end_counted_read();
     ++read_;
     if (writer_ != nullptr && writer_->blocked_on == this) scheduler::instance().wake(writer_);
   }
@@ -321,18 +420,28 @@ class fifo {
   // A write from outside any process (a testbench that fills its inputs) never blocks.
   void begin_write() {
     if (writer_ != running()) bind_writer();
-    if (written_ - read_ < depth_ || writer_ == nullptr) return;
-    wait_for_space();
+    if (counting_cycles()) {
+      if (writer_ != nullptr) writer_->timing.begin(given_);
+      return;
+    }
+    if (writer_ == nullptr) return;
+    while (!has_room()) scheduler::instance().block(waiting::space, this);
   }
 
   void end_write() {
-    ++written_;
-    if (written_ - read_ > maximum_) maximum_ = written_ - read_;
-    if (reader_ != nullptr && reader_->blocked_on == this) scheduler::instance().wake(reader_);
+    if (!counting_cycles()) return deliver();
+    ++leaving_;
+    if (writer_ == nullptr) return commit(0);
+    given_ = true;
+    writer_->timing.give(this);
   }
+
+  // Written, whether or not it can be read yet.
+  std::uint64_t placed() const { return written_ + leaving_; }
 
   std::uint64_t read_ = 0;
   std::uint64_t written_ = 0;
+  std::uint64_t leaving_ = 0;
   std::uint64_t depth_;
 
  private:
@@ -343,6 +452,26 @@ class fifo {
   void bind_writer() {
     if (writer_ != nullptr && !descends(running(), writer_)) share("written", writer_);
     writer_ = running();
+  }
+  void deliver() {
+    ++written_;
+    if (written_ - read_ > maximum_) maximum_ = written_ - read_;
+    if (reader_ != nullptr && reader_->blocked_on == this) scheduler::instance().wake(reader_);
+  }
+  void end_counted_read() {
+    if (reader_ == nullptr) {
+      written_at_.pop_front();
+      ++read_;
+      return;
+    }
+    reserved_ = true;
+    reader_->timing.take(this, written_at_.front() + delay());
+  }
+  // Cycles from a write until the token can be read: shift registers are used up to depth 2 or
+  // 1024 bits.
+  std::uint64_t delay() const {
+    const bool deep = depth_ > 2 && depth_ * std::uint64_t(element_bits_) > 1024;
+    return (in_memory_ < 0 ? deep && !external_ : in_memory_ > 0) ? 2 : 1;
   }
   [[noreturn]] void share(const char* verb, const process* first) const {
     std::fprintf(stderr, "ERROR: FIFO '%s' is %s by two processes, '%s' and '%s'; a stream has one "
@@ -366,6 +495,12 @@ class fifo {
   int element_bits_;
   bool external_ = false;
   bool internal_ = false;
+  int in_memory_ = -1;     // -1 where it follows from depth and width
+  bool reserved_ = false;  // read by an iteration that is not complete
+  bool given_ = false;     // written by an iteration that is not complete
+  std::deque<std::uint64_t> written_at_;  // the cycle of each token that is in it
+  std::deque<std::uint64_t> read_at_;     // of the latest tokens that were read
+  std::vector<std::uint64_t> trace_written_, trace_read_;
   std::string name_;
 };
 
@@ -409,7 +544,11 @@ class region {
     scheduler& all = scheduler::instance();
     const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     unfinished_ = processes_.size();
-    for (const std::unique_ptr<process>& task : processes_) all.add(task.get());
+    if (parent_ != nullptr && counting_cycles()) parent_->timing.close();
+    for (const std::unique_ptr<process>& task : processes_) {
+      if (parent_ != nullptr) task->timing.start_at(parent_->timing.cycle());
+      all.add(task.get());
+    }
     if (parent_ == nullptr) {
       all.run();
     } else if (unfinished_ != 0) {
@@ -419,7 +558,9 @@ class region {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (parent_ == nullptr) all.record(*this, spent.count());
     for (const std::unique_ptr<process>& task : processes_) {
-      if (parent_ != nullptr) parent_->overflows += task->overflows;
+      if (parent_ == nullptr) continue;
+      parent_->overflows += task->overflows;
+      parent_->timing.continue_at(task->timing.cycle());
     }
     for (fifo* each : all.fifos()) {
       if (uses(*each)) each->rebind(parent_);
@@ -434,6 +575,18 @@ class region {
   std::vector<std::unique_ptr<process>> processes_;
   std::size_t unfinished_ = 0;
 };
+
+// For the kernels: the running process enters a loop, starts an iteration, leaves the loop.
+inline void enter_loop(loop kind, std::uint64_t latency, std::uint64_t interval) {
+  if (counting_cycles() && running() != nullptr) running()->timing.enter(kind, latency, interval);
+}
+inline void start_iteration() {
+  if (counting_cycles() && running() != nullptr) running()->timing.start_iteration();
+}
+// Reads and writes after a loop do not belong to its last iteration.
+inline void leave_loop() {
+  if (counting_cycles() && running() != nullptr) running()->timing.close();
+}
 
 // Counts a value that did not fit its type against the process that made it.
 inline void count_overflow() {

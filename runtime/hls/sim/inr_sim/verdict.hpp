@@ -12,6 +12,7 @@ namespace sim {
 
 inline void scheduler::enter() {
   running()->body();
+  if (counting_cycles()) running()->timing.close();
   instance().finish();
 }
 
@@ -27,7 +28,7 @@ inline void scheduler::resume(process* next) {
 // The next process to run; null when all have finished. Ends the program on a deadlock.
 inline process* scheduler::next_ready() {
   if (ready_.empty() && !alive_.empty()) {
-    const std::vector<const process*> cycle = wait_cycle();
+    const std::vector<blockage> cycle = wait_cycle();
     if (!grow_ || !relieve(cycle)) {
       explain_deadlock(cycle);
       fail(status_deadlock, "deadlock");
@@ -104,20 +105,20 @@ inline void scheduler::finish() {
 
 // The process at the other end of what `blocked` waits for; null when there is none that could
 // still act.
-inline const process* scheduler::waits_for(const process* blocked) const {
-  if (blocked->state == waiting::children) {
+inline const process* scheduler::waits_for(const blockage& blocked) const {
+  if (blocked.state() == waiting::children) {
     for (const process* each : alive_) {
-      if (each->parent == blocked) return each;
+      if (each->parent == blocked.task) return each;
     }
     return nullptr;
   }
-  const fifo* on = blocked->blocked_on;
-  const process* other = blocked->state == waiting::token ? on->writer() : on->reader();
+  const fifo* on = blocked.on();
+  const process* other = blocked.state() == waiting::token ? on->writer() : on->reader();
   if (other != nullptr) return other->finished ? nullptr : other;
   // It has not touched the FIFO yet: the one whose call names it. Latest first, so that a part
   // of a process is preferred to the whole.
   for (std::size_t i = alive_.size(); i-- > 0;) {
-    if (descends(blocked, alive_[i])) continue;
+    if (descends(blocked.task, alive_[i])) continue;
     for (const void* mentioned : alive_[i]->mentions) {
       if (mentioned == static_cast<const void*>(on)) return alive_[i];
     }
@@ -125,36 +126,54 @@ inline const process* scheduler::waits_for(const process* blocked) const {
   return nullptr;
 }
 
-// Each blocked process waits for one other, so following them from any process ends at one that
-// waits for nobody or runs into a cycle; the first cycle found, in the order of the processes.
-inline std::vector<const process*> scheduler::wait_cycle() {
-  std::vector<const process*> path;
-  for (const process* start : alive_) {
+// What keeps that process: a token may be written already and wait to leave its pipeline.
+inline blockage scheduler::behind(const blockage& blocked) const {
+  const process* other = waits_for(blocked);
+  const bool leaving = other != nullptr && blocked.state() == waiting::token &&
+                       blocked.on()->leaving() != 0 && other->timing.held_by() != nullptr;
+  return {other, leaving};
+}
+
+inline std::vector<blockage> scheduler::blockages() const {
+  std::vector<blockage> all;
+  for (const process* task : alive_) {
+    all.push_back({task, false});
+    const fifo* held_by = task->timing.held_by();
+    if (held_by != nullptr && task->blocked_on != held_by) all.push_back({task, true});
+  }
+  return all;
+}
+
+// Everything blocked waits for one other, so following them from any ends at one that waits for
+// nobody or runs into a cycle; the first cycle found, in the order of the processes.
+inline std::vector<blockage> scheduler::wait_cycle() {
+  std::vector<blockage> path;
+  for (const blockage& start : blockages()) {
     ++visits_;
     path.clear();
-    const process* at = start;
-    // A process that an earlier path came through leads to no cycle, or it would have been found.
-    while (at != nullptr && at->visit < first_visit_of_search_) {
-      at->visit = visits_;
+    blockage at = start;
+    // What an earlier path came through leads to no cycle, or it would have been found.
+    while (at.task != nullptr && at.visit() < first_visit_of_search_) {
+      at.visit() = visits_;
       path.push_back(at);
-      at = waits_for(at);
+      at = behind(at);
     }
-    if (at == nullptr || at->visit != visits_) continue;
+    if (at.task == nullptr || at.visit() != visits_) continue;
     path.erase(path.begin(), std::find(path.begin(), path.end(), at));
     first_visit_of_search_ = visits_ + 1;
     return path;
   }
   first_visit_of_search_ = visits_ + 1;
-  return std::vector<const process*>();
+  return std::vector<blockage>();
 }
 
 // Makes the shallowest full FIFO on the cycle one deeper, of equals the first declared; without a
 // cycle, of those whose reader is not known. False when none is there to deepen.
-inline bool scheduler::relieve(const std::vector<const process*>& cycle) {
+inline bool scheduler::relieve(const std::vector<blockage>& cycle) {
   fifo* chosen = nullptr;
-  for (const process* task : cycle.empty() ? unread_writers() : cycle) {
-    if (task->state != waiting::space || task->blocked_on->internal()) continue;
-    fifo* full = task->blocked_on;
+  for (const blockage& each : cycle.empty() ? unread_writers() : cycle) {
+    if (each.state() != waiting::space || each.on()->internal()) continue;
+    fifo* full = each.on();
     if (chosen != nullptr && full->depth() > chosen->depth()) continue;
     if (chosen != nullptr && full->depth() == chosen->depth() &&
         full->number() > chosen->number()) {
@@ -164,66 +183,74 @@ inline bool scheduler::relieve(const std::vector<const process*>& cycle) {
   }
   if (chosen == nullptr) return false;
   chosen->grow();
-  wake(chosen->writer());
+  if (counting_cycles()) {
+    chosen->writer()->timing.advance();
+  } else {
+    wake(chosen->writer());
+  }
   return true;
 }
 
 // Those that wait for room in a FIFO that nobody has read and no other call names.
-inline std::vector<const process*> scheduler::unread_writers() const {
-  std::vector<const process*> found;
-  for (const process* task : alive_) {
-    if (task->state != waiting::space) continue;
-    if (task->blocked_on->reader() == nullptr && waits_for(task) == nullptr) found.push_back(task);
+inline std::vector<blockage> scheduler::unread_writers() const {
+  std::vector<blockage> found;
+  for (const blockage& each : blockages()) {
+    if (each.state() != waiting::space) continue;
+    if (each.on()->reader() == nullptr && waits_for(each) == nullptr) found.push_back(each);
   }
   return found;
 }
 
-inline void scheduler::explain_deadlock(const std::vector<const process*>& cycle) const {
+inline void scheduler::explain(const blockage& blocked) const {
+  const process* task = blocked.task;
+  if (blocked.state() == waiting::children) {
+    std::fprintf(stderr, "  process '%s' waits for its parts\n", task->name.c_str());
+    return;
+  }
+  const fifo* on = blocked.on();
+  const bool reads = blocked.state() == waiting::token;
+  const process* other = waits_for(blocked);
+  const process* gone = reads ? on->writer() : on->reader();
+  std::fprintf(stderr,
+               "  process '%s' %s to %s FIFO '%s': %s, depth %llu, %llu tokens passed; ",
+               task->name.c_str(), blocked.leaving ? "has results that wait" : "waits",
+               reads ? "read" : "write", on->name().c_str(), reads ? "empty" : "full",
+               static_cast<unsigned long long>(on->depth()),
+               static_cast<unsigned long long>(on->tokens() - on->unread()));
+  const char* role = reads ? "writer" : "reader";
+  if (other != nullptr) {
+    std::fprintf(stderr, "its %s is '%s'\n", role, other->name.c_str());
+  } else if (gone != nullptr) {
+    std::fprintf(stderr, "its %s '%s' has finished\n", role, gone->name.c_str());
+  } else {
+    std::fprintf(stderr, "nobody that could is its %s\n", role);
+  }
+}
+
+inline void scheduler::explain_deadlock(const std::vector<blockage>& cycle) const {
   const process* root = alive_.front();
   while (root->parent != nullptr) root = root->parent;
   std::fprintf(stderr, "DEADLOCK in region '%s': no process can run and %zu have not finished\n",
                root->home->name().c_str(), alive_.size());
-  for (const process* task : alive_) {
-    if (task->state == waiting::children) {
-      std::fprintf(stderr, "  process '%s' waits for its parts\n", task->name.c_str());
-      continue;
-    }
-    const fifo* on = task->blocked_on;
-    const bool reads = task->state == waiting::token;
-    const process* other = waits_for(task);
-    const process* gone = reads ? on->writer() : on->reader();
-    std::fprintf(stderr,
-                 "  process '%s' waits to %s FIFO '%s': %s, depth %llu, %llu tokens passed; ",
-                 task->name.c_str(), reads ? "read" : "write", on->name().c_str(),
-                 reads ? "empty" : "full", static_cast<unsigned long long>(on->depth()),
-                 static_cast<unsigned long long>(on->tokens() - on->unread()));
-    const char* role = reads ? "writer" : "reader";
-    if (other != nullptr) {
-      std::fprintf(stderr, "its %s is '%s'\n", role, other->name.c_str());
-    } else if (gone != nullptr) {
-      std::fprintf(stderr, "its %s '%s' has finished\n", role, gone->name.c_str());
-    } else {
-      std::fprintf(stderr, "nobody that could is its %s\n", role);
-    }
-  }
+  for (const blockage& each : blockages()) explain(each);
   if (cycle.empty()) {
     std::fprintf(stderr, "  no cycle: a process waits for one that is done or does not exist, so "
                  "deeper FIFOs do not help\n");
     return;
   }
   std::fprintf(stderr, "  cycle:");
-  for (const process* task : cycle) {
-    std::fprintf(stderr, " '%s'", task->name.c_str());
-    if (task->blocked_on == nullptr) {
+  bool curable = false;
+  for (const blockage& each : cycle) {
+    std::fprintf(stderr, " '%s'", each.task->name.c_str());
+    if (each.on() == nullptr) {
       std::fprintf(stderr, " ->");
       continue;
     }
-    std::fprintf(stderr, " -[%s %s]->", task->blocked_on->name().c_str(),
-                 task->state == waiting::token ? "empty" : "full");
+    std::fprintf(stderr, " -[%s %s]->", each.on()->name().c_str(),
+                 each.state() == waiting::token ? "empty" : "full");
+    curable = curable || each.state() == waiting::space;
   }
-  std::fprintf(stderr, " '%s'\n", cycle.front()->name.c_str());
-  bool curable = false;
-  for (const process* task : cycle) curable = curable || task->state == waiting::space;
+  std::fprintf(stderr, " '%s'\n", cycle.front().task->name.c_str());
   std::fprintf(stderr, curable ? "  a deeper FIFO among the full ones breaks it; INR_SIM_GROW=1 "
                                  "finds how deep\n"
                                : "  no FIFO on it is full, so deeper ones do not help\n");
@@ -274,13 +301,20 @@ inline void scheduler::record(const region& which, double seconds) {
     if (!each->external()) line.final_depth = std::max(line.final_depth, each->depth());
     line.maximum_occupancy = std::max(line.maximum_occupancy, each->maximum_occupancy());
     line.tokens += each->tokens();
+    line.written_at = each->trace_written();
+    line.read_at = each->trace_read();
   }
+  std::uint64_t last = 0;
   for (const std::unique_ptr<process>& task : which.processes()) {
     std::size_t line = 0;
-    while (line < entry.overflows.size() && entry.overflows[line].first != task->name) ++line;
-    if (line == entry.overflows.size()) entry.overflows.emplace_back(task->name, 0);
-    entry.overflows[line].second += task->overflows;
+    while (line < entry.processes.size() && entry.processes[line].first != task->name) ++line;
+    if (line == entry.processes.size()) entry.processes.emplace_back(task->name, process_record());
+    process_record& found = entry.processes[line].second;
+    found.overflows += task->overflows;
+    found.cycles = std::max(found.cycles, task->timing.cycle());
+    last = std::max(last, task->timing.cycle());
   }
+  entry.cycles = std::max(entry.cycles, last);
 }
 
 inline void scheduler::fail(exit_status status, const char* verdict) {
@@ -305,11 +339,11 @@ inline void scheduler::conclude(const char* verdict) const {
                    static_cast<unsigned long long>(line.declared_depth),
                    static_cast<unsigned long long>(line.final_depth));
     }
-    for (const std::pair<std::string, std::uint64_t>& each : entry.overflows) {
-      if (each.second == 0) continue;
+    for (const std::pair<std::string, process_record>& each : entry.processes) {
+      if (each.second.overflows == 0) continue;
       std::fprintf(stderr, "process '%s' of region '%s': %llu values did not fit their type\n",
                    each.first.c_str(), entry.name.c_str(),
-                   static_cast<unsigned long long>(each.second));
+                   static_cast<unsigned long long>(each.second.overflows));
     }
   }
   if (!report_.empty()) write_report(verdict);
@@ -330,6 +364,20 @@ inline std::string json_string(const std::string& text) {
   return quoted + "\"";
 }
 
+inline std::string json_numbers(const std::vector<std::uint64_t>& numbers) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i != 0) text += ", ";
+    text += std::to_string(numbers[i]);
+  }
+  return text + "]";
+}
+
+// A number of cycles for the report; null in a run that does not count them.
+inline std::string counted(std::uint64_t cycles) {
+  return counting_cycles() ? std::to_string(cycles) : "null";
+}
+
 inline void scheduler::write_report(const char* verdict) const {
   std::FILE* file = std::fopen(report_.c_str(), "w");
   if (file == nullptr) {
@@ -341,34 +389,132 @@ inline void scheduler::write_report(const char* verdict) const {
                json_string(verdict).c_str(), static_cast<unsigned long long>(outside_overflows_));
   const char* region_comma = "";
   for (const region_record& entry : records_) {
-    std::fprintf(file, "%s\n {\"name\": %s, \"runs\": %llu, \"seconds\": %.6f,\n  \"fifos\": [",
+    std::fprintf(file, "%s\n {\"name\": %s, \"runs\": %llu, \"seconds\": %.6f, \"cycles\": %s,"
+                 "\n  \"fifos\": [",
                  region_comma, json_string(entry.name).c_str(),
-                 static_cast<unsigned long long>(entry.runs), entry.seconds);
+                 static_cast<unsigned long long>(entry.runs), entry.seconds,
+                 counted(entry.cycles).c_str());
     region_comma = ",";
     const char* comma = "";
     for (const std::pair<std::string, fifo_record>& each : entry.fifos) {
       const fifo_record& line = each.second;
       std::fprintf(file,
                    "%s\n   {\"name\": %s, \"bits\": %d, \"declared_depth\": %llu, "
-                   "\"final_depth\": %llu, \"maximum_occupancy\": %llu, \"tokens\": %llu}",
+                   "\"final_depth\": %llu, \"maximum_occupancy\": %llu, \"tokens\": %llu",
                    comma, json_string(each.first).c_str(), line.element_bits,
                    static_cast<unsigned long long>(line.declared_depth),
                    static_cast<unsigned long long>(line.final_depth),
                    static_cast<unsigned long long>(line.maximum_occupancy),
                    static_cast<unsigned long long>(line.tokens));
+      if (tracing_) {
+        std::fprintf(file, ",\n    \"written_at\": %s,\n    \"read_at\": %s",
+                     json_numbers(line.written_at).c_str(), json_numbers(line.read_at).c_str());
+      }
+      std::fprintf(file, "}");
       comma = ",";
     }
     std::fprintf(file, "],\n  \"processes\": [");
     comma = "";
-    for (const std::pair<std::string, std::uint64_t>& each : entry.overflows) {
-      std::fprintf(file, "%s\n   {\"name\": %s, \"overflows\": %llu}", comma,
-                   json_string(each.first).c_str(), static_cast<unsigned long long>(each.second));
+    for (const std::pair<std::string, process_record>& each : entry.processes) {
+      std::fprintf(file, "%s\n   {\"name\": %s, \"overflows\": %llu, \"cycles\": %s}", comma,
+                   json_string(each.first).c_str(),
+                   static_cast<unsigned long long>(each.second.overflows),
+                   counted(each.second.cycles).c_str());
       comma = ",";
     }
     std::fprintf(file, "]}");
   }
   std::fprintf(file, "\n]}\n");
   std::fclose(file);
+}
+
+// Cycles: see pipeline.hpp.
+
+inline void pipeline::enter(loop kind, std::uint64_t latency, std::uint64_t interval) {
+  close();
+  in_loop_ = true;
+  overlaps_ = kind == loop::both;
+  latency_ = kind == loop::both ? latency : 0;
+  lead_ = kind == loop::writes ? latency : 0;
+  drain_ = kind == loop::reads ? latency : 0;
+  interval_ = interval;
+  // As many as are under way at full speed, when a place is free the cycle after it is left.
+  capacity_ = overlaps_ ? std::size_t((latency + 1 + interval - 1) / interval) : 1;
+  if (under_way_.size() < capacity_) {
+    under_way_.resize(capacity_);
+    left_at_.resize(capacity_);
+  }
+  cycle_ += 1;
+}
+
+inline void pipeline::start_iteration() {
+  if (open_) finish_iteration();
+  while (started_ - ended_ >= capacity_) wait_for_room();
+  start_ = cycle_ + (opened_ == 0 ? 1 + lead_ : interval_);
+  if (overlaps_ && started_ >= capacity_) {
+    start_ = std::max(start_, left_at_[std::size_t(started_ % capacity_)] + 1);
+  }
+  ++opened_;
+  open_ = true;
+}
+
+inline void pipeline::finish_iteration() {
+  open_ = false;
+  cycle_ = start_;
+  for (fifo* each : taken_) each->release(start_);
+  taken_.clear();
+  if (given_.empty() && !overlaps_) return;
+  for (fifo* each : given_) each->close_iteration();
+  iteration& here = under_way_[std::size_t(started_ % capacity_)];
+  here.start = start_;
+  here.writes.swap(given_);
+  ++started_;
+  // With others before it in the way, it waits behind them.
+  if (held_by_ == nullptr) advance();
+}
+
+inline void pipeline::advance() {
+  held_by_ = nullptr;
+  while (ended_ != started_) {
+    const std::size_t place = std::size_t(ended_ % capacity_);
+    iteration& oldest = under_way_[place];
+    std::uint64_t cycle = oldest.start + latency_;
+    if (ended_ != 0) cycle = std::max(cycle, left_ + interval_);
+    for (fifo* each : oldest.writes) {
+      if (!each->has_room()) {
+        held_by_ = each;
+        if (owner_->state == waiting::space) owner_->blocked_on = each;
+        return;
+      }
+    }
+    for (fifo* each : oldest.writes) cycle = std::max(cycle, each->room_since());
+    for (fifo* each : oldest.writes) each->commit(cycle);
+    oldest.writes.clear();
+    left_at_[place] = left_ = cycle;
+    ++ended_;
+    if (!overlaps_) cycle_ = std::max(cycle_, cycle);
+    if (owner_->state == waiting::space) scheduler::instance().wake(owner_);
+  }
+}
+
+inline void pipeline::wait_for_room() { scheduler::instance().block(waiting::space, held_by_); }
+
+inline void pipeline::close() {
+  if (open_) finish_iteration();
+  while (started_ != ended_) wait_for_room();
+  if (overlaps_ && ended_ != 0) cycle_ = std::max(cycle_, left_);
+  if (opened_ != 0) cycle_ += drain_;
+  leave_loop();
+}
+
+inline void pipeline::leave_loop() {
+  in_loop_ = overlaps_ = false;
+  latency_ = lead_ = drain_ = 0;
+  interval_ = 1;
+  capacity_ = 1;
+  opened_ = started_ = ended_ = 0;
+  under_way_.resize(std::max<std::size_t>(under_way_.size(), 1));
+  left_at_.resize(under_way_.size());
 }
 
 }  // namespace sim
