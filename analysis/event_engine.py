@@ -270,7 +270,8 @@ def _run(
 
 
 @compiled
-def _occupancy(written_at: Ints, read_at: Ints) -> int:
+def most_held(written_at: Ints, read_at: Ints) -> int:
+    """Most tokens in a FIFO: at a write, those written and not read in an earlier cycle."""
     most = done = 0
     for k in range(written_at.size):
         while done < k and read_at[done] < written_at[k]:
@@ -334,7 +335,7 @@ class Run:
         Most tokens that a recorded FIFO held: at every write, those written and not read in an
         earlier cycle. At this depth no write of the same run waits.
         """
-        return int(_occupancy(self.written_at[fifo], self.read_at[fifo]))
+        return int(most_held(self.written_at[fifo], self.read_at[fifo]))
 
 
 class Engine:
@@ -368,8 +369,8 @@ class Engine:
 
     def run_arrays(
         self,
-        depth: npt.NDArray[np.int64],
-        raw: npt.NDArray[np.int64],
+        depth: Ints,
+        raw: Ints,
         bound: int | None = None,
         record: Collection[int] = (),
     ) -> Run:
