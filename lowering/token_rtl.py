@@ -104,7 +104,7 @@ def module_names(names: Iterable[str]) -> list[str]:
 
 
 def fifo_instances(network: Network) -> list[str]:
-    """The instance of each FIFO in its network's module; its tokens are in the register `stored`."""
+    """The instance of each FIFO in its module; its register `stored` counts the tokens."""
     taken = Names()
     return [f"fifo_{taken.unique(fifo.name)}" for fifo in network.fifos]
 
@@ -337,7 +337,10 @@ class _Top:
     def modules(self) -> list[str]:
         """The text of each module, the top module last."""
         instances = [
-            line for process in self.network.processes if process.body for line in self._call(process)
+            line
+            for process in self.network.processes
+            if process.body
+            for line in self._call(process)
         ]
         return [*(m.text() for m in self.served.values()), self._top(instances)]
 
@@ -375,9 +378,7 @@ class _Top:
             "  output reg [63:0] cycles",
             ");",
         ]
-        for name, fifo, tokens in zip(
-            fifos, self.network.fifos, self.network.tokens, strict=True
-        ):
+        for name, fifo, tokens in zip(fifos, self.network.fifos, self.network.tokens, strict=True):
             lines += _fifo(name, fifo, int(tokens))
         lines += instances
         any_moving = [f"{name}_moving" for name in fifos] + [f"waits_{name}" for name in running]

@@ -1,8 +1,9 @@
 """
 Running the token RTL of networks in Verilator.
 
-One build serves many networks: each is a module of its own, all run on the same clock, and each
-says when it is done or stuck. Builds are kept in the cache by the content of what went into them.
+A build takes seconds and a small network runs in microseconds, so one build serves many: each is
+a module of its own, all run on the same clock, and each says when it is done or stuck. Builds are
+kept in the cache by the content of what went into them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,16 @@ from ..errors import CompileError
 from ..lowering.token_rtl import fifo_instances, module_names, token_rtl
 from .toolchain import cache_folder, fingerprint
 
-FLAGS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
+FLAGS = ("-O3", "-fno-table", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
+"""Tables in place of the state machines' case statements take minutes to make."""
+
+QUICK_BUILD = ("-fno-inline", "-MAKEFLAGS", "OPT_FAST=-O0 OPT_GLOBAL=-O0")
+FAST_RUN = ("-MAKEFLAGS", "OPT_FAST=-O1 OPT_GLOBAL=-O1")
+
+BATCH = 250
+"""Processes in one build. Without inlining each is several source files, and the make file of
+Verilator names them all in one command."""
+
 LINT = ("-Wall", "-Wno-DECLFILENAME", "-Wno-UNUSED", "-Wno-WIDTH")
 
 MAIN = """\
@@ -86,18 +96,38 @@ def _version(verilator: str) -> str:
     return done.stdout.strip()
 
 
-def simulate(networks: Sequence[Network], limit: int = 1_000_000_000) -> list[RtlRun]:
+def simulate(
+    networks: Sequence[Network], limit: int = 1_000_000_000, *, long: bool = False
+) -> list[RtlRun]:
     """
-    Run networks at their depths, all in one build.
+    Run networks at their depths.
 
-    Raises CompileError where a network is neither done nor stuck after `limit` cycles, and where
-    there is no Verilator.
+    A `long` run is one that is worth a slower build. Raises CompileError where a network is
+    neither done nor stuck after `limit` cycles, and where there is no Verilator.
     """
-    if not networks:
-        return []
-    names = module_names(f"network_{i}" for i in range(len(networks)))
-    design = token_rtl(dict(zip(names, networks, strict=True)))
-    executable = build(design, testbench(names, networks))
+    runs: list[RtlRun] = []
+    for batch in _batches(networks):
+        names = module_names(f"network_{i}" for i in range(len(batch)))
+        design = token_rtl(dict(zip(names, batch, strict=True)))
+        executable = build(design, testbench(names, batch), FAST_RUN if long else QUICK_BUILD)
+        runs += _run(executable, len(batch), limit)
+    return runs
+
+
+def _batches(networks: Sequence[Network]) -> Iterator[list[Network]]:
+    """The networks in their order, in groups of up to `BATCH` processes."""
+    batch: list[Network] = []
+    for network in networks:
+        if batch and sum(len(n.processes) for n in (*batch, network)) > BATCH:
+            yield batch
+            batch = []
+        batch.append(network)
+    if batch:
+        yield batch
+
+
+def _run(executable: Path, count: int, limit: int) -> list[RtlRun]:
+    """What a testbench of some networks prints."""
     done = subprocess.run(
         [str(executable), f"+limit={limit}"], capture_output=True, text=True, check=True
     )
@@ -110,12 +140,12 @@ def simulate(networks: Sequence[Network], limit: int = 1_000_000_000) -> list[Rt
                 )
             case _:
                 pass
-    missing = [i for i in range(len(networks)) if i not in runs]
-    if missing:
+    if len(runs) < count:
         raise CompileError(
-            f"token-rtl: network {missing[0]} was neither done nor stuck after {limit} cycles"
+            f"token-rtl: {count - len(runs)} of {count} networks were neither done nor stuck "
+            f"after {limit} cycles"
         )
-    return [runs[i] for i in range(len(networks))]
+    return [runs[i] for i in range(count)]
 
 
 def testbench(names: Sequence[str], networks: Sequence[Network]) -> str:
@@ -124,7 +154,7 @@ def testbench(names: Sequence[str], networks: Sequence[Network]) -> str:
         "module testbench (input wire clk, input wire rst);",
         "  reg [63:0] tick;",
         "  reg [63:0] limit;",
-        "  initial if (!$value$plusargs(\"limit=%d\", limit)) limit = 64'd1000000000;",
+        '  initial if (!$value$plusargs("limit=%d", limit)) limit = 64\'d1000000000;',
     ]
     count = len(names)
     lines += [
@@ -173,7 +203,7 @@ def lint(design: str, top: str) -> str:
     return done.stderr
 
 
-def build(design: str, bench: str) -> Path:
+def build(design: str, bench: str, options: Sequence[str] = QUICK_BUILD) -> Path:
     """
     The executable that simulates a testbench.
 
@@ -182,7 +212,7 @@ def build(design: str, bench: str) -> Path:
     verilator = find_verilator()
     texts = {"design.v": design, "testbench.v": bench, "main.cpp": MAIN}
     key = fingerprint(
-        [_version(verilator).encode(), " ".join(FLAGS).encode()]
+        [_version(verilator).encode(), " ".join((*FLAGS, *options)).encode()]
         + [part.encode() for name, text in texts.items() for part in (name, text)]
     )
     executable = cache_folder() / "token-rtl" / key
@@ -200,7 +230,7 @@ def build(design: str, bench: str) -> Path:
             *FLAGS,
             "-Wno-fatal",
             "-Wno-WIDTH",
-            *("-CFLAGS", "-O1"),
+            *options,
             *("--top-module", "testbench"),
             *("--Mdir", str(folder / "build")),
             *map(str, (folder / "design.v", folder / "testbench.v", folder / "main.cpp")),
