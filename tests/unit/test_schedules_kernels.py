@@ -1,6 +1,6 @@
 """
-The schedule of every kernel against the simulation of its C++: the cycle of every read and every
-write of every FIFO, at deep and at shallow FIFOs, deadlocks included.
+The schedule of every kernel, and of whole designs, against the simulation of their C++: the cycle
+of every read and every write of every FIFO, at deep and at shallow FIFOs, deadlocks included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from inr.analysis.event_engine import Engine
+from inr.analysis.event_engine import Engine, unbounded
+from inr.analysis.fifo_sizing import size_fifos
 from inr.analysis.network import Network
 from inr.analysis.schedules import network_of
 from inr.dialects import array_stream
@@ -27,17 +28,24 @@ from inr.dialects.array_stream import (
     stream_type,
 )
 from inr.dialects.inr import shape_of
+from inr.frontend.importer import import_torch
+from inr.frontend.spec import load_spec
 from inr.interpreters.arrays import to_dense
+from inr.interpreters.graph import find_function
 from inr.lowering.hls_cpp import Design, build_design
 from inr.lowering.hls_project import Batch, render
 from inr.passes.array_stream_size_fifos import size_function
+from inr.passes.inr_hls_pipeline import InrHlsPipelinePass
 from inr.runtime.simulate import build
 from inr.runtime.toolchain import find_toolchain
+from xdsl.context import Context
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, TensorType, f32, f64, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
+
+SIREN = Path(__file__).parents[2] / "examples" / "zoo" / "siren.py"
 
 ACTIVATION = FixedType(18, 6)
 NARROW = FixedType(12, 4)
@@ -293,3 +301,27 @@ def test_the_direct_branch_needs_one_depth_and_no_less(program: Program, tmp_pat
     assert outcomes == sorted(outcomes)
     assert not outcomes[0]
     assert outcomes[-1]
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["order0", "order1"])
+def siren(request: pytest.FixtureRequest) -> Program:
+    model = load_spec(f"{SIREN}:tiny")
+    module = import_torch(model.callable, model.example_inputs, order=request.param).module
+    InrHlsPipelinePass().apply(Context(), module)
+    return Program.of(find_function(module))
+
+
+def test_a_design_takes_the_predicted_cycles_at_the_chosen_depths(siren: Program, tmp_path: Path):
+    sizing = size_fifos(siren.network, alpha=0.0)
+    chosen = list(sizing.depths[: siren.streams])
+    assert siren.agree(chosen, tmp_path)
+    assert siren.simulate(chosen, tmp_path)["cycles"] == sizing.latency
+    fastest = Engine(siren.network).run(unbounded(siren.network)).latency
+    assert sizing.latency == fastest
+    # No FIFO is deeper than it must be: one less is a deadlock, or slower, in both.
+    for number, depth in enumerate(chosen):
+        if depth <= 2:
+            continue
+        fewer = [*chosen[:number], depth - 1, *chosen[number + 1 :]]
+        if siren.agree(fewer, tmp_path):
+            assert siren.simulate(fewer, tmp_path)["cycles"] > fastest

@@ -581,7 +581,7 @@ inline void enter_loop(loop kind, std::uint64_t latency, std::uint64_t interval)
   if (counting_cycles() && running() != nullptr) running()->timing.enter(kind, latency, interval);
 }
 inline void start_iteration() {
-  if (counting_cycles() && running() != nullptr) running()->timing.start_iteration();
+  if (counting_cycles() && running() != nullptr) running()->timing.next_iteration();
 }
 // Reads and writes after a loop do not belong to its last iteration.
 inline void leave_loop() {
