@@ -1,9 +1,9 @@
 """
 Fits the SIREN of `model.py` to the photograph and writes `flower.safetensors`.
 
-Run by hand, once: `python examples/photo/fit.py`. It prints the PSNR as it grows, to 44.09 dB, and
-takes about four minutes on two cores that have nothing else to do. The same seed
-gives the same weights on the same version of PyTorch and the same number of threads.
+Run by hand, once: `python examples/photo/fit.py`. It prints the PSNR as it grows, to 44.09 dB,
+and takes about four minutes on two cores that have nothing else to do. The same seed gives the
+same weights on the same version of PyTorch and the same number of threads.
 """
 
 from __future__ import annotations
