@@ -24,6 +24,9 @@ Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 OBJECTIVES = ("bits", "bram", "weighted")
 """Bits of all FIFOs; 18 Kb block RAMs; LUTs, with a block RAM as its share of a part in LUTs."""
 
+METHODS = ("default", "exact", "inr-arch", "max-occupancy", "tensor-size")
+"""The methods of `fifo_sizing`, here because naming them needs no compiled loops."""
+
 LUTS_OF_BRAM18 = 324
 """LUTs to one 18 Kb block RAM on an xcu50: 872 thousand to 2,688."""
 

@@ -30,15 +30,13 @@ from ..errors import CompileError
 from .certificate import Certificate, certify, violation
 from .event_engine import Engine
 from .fifo_bound import lower_bound_of
-from .fifo_cost import OBJECTIVES, least_depth, raw_at, total
+from .fifo_cost import METHODS, OBJECTIVES, least_depth, raw_at, total
 from .fifo_exact import optimum
 from .fifo_search import Reference, Search, reference, visiting_orders
 from .network import Fifo, Network
 from .relaxation import Relaxation
 
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
-
-METHODS = ("default", "exact", "inr-arch", "max-occupancy", "tensor-size")
 
 TRIALS = 12
 """Runs of the whole network that `default` spends on the slack."""

@@ -20,6 +20,11 @@ both sides busy. A FIFO on one gets room for the whole array, so that its writer
 `method=minimum` makes every FIFO two blocks deep, the start of a search by simulation, which
 `inr-compile` does.
 
+The other methods go by the schedule of every process (`analysis.schedules`): `default`, `exact`,
+`inr-arch`, `max-occupancy` and `tensor-size` of `analysis.fifo_sizing` keep the design within a
+fraction `alpha` of the speed it has with unbounded FIFOs, at the least `objective`: `bits`,
+`bram` or `weighted`. They need number formats, because a schedule depends on them.
+
 A depth or a storage that is already there is kept. A storage follows from depth and width by
 the rule of the synthesis tool.
 """
@@ -28,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import networkx as nx
 from xdsl.context import Context
@@ -38,12 +43,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ..analysis.fifo_cost import METHODS as SCHEDULE_METHODS
 from ..analysis.storage import fifo_storage
 from ..dialects import array_stream
 from ..dialects.array_stream import STAGE, FixedType, stream_type
 from ..errors import CompileError
 
-METHODS = ("safe", "minimum")
+if TYPE_CHECKING:
+    from ..analysis.fifo_sizing import Sizing
+
+METHODS = ("safe", "minimum", *SCHEDULE_METHODS)
 
 LEAST_DEPTH = 2
 """Blocks a FIFO needs to pass one a cycle: one is written while the other is read."""
@@ -122,6 +131,31 @@ def size_function(function: FuncOp, method: str) -> None:
         set_depth(value, depth if given.capacity is None else given.capacity, given.storage_kind)
 
 
+def size_by_schedule(
+    function: FuncOp, method: str = "default", alpha: float = 0.01, objective: str = "bits"
+) -> Sizing:
+    """
+    Give every FIFO of a linear function that has no depth one, by the schedule of its processes,
+    and say what came of it. The FIFOs of the answer are those of `network_of`.
+
+    Raises CompileError for given depths that deadlock and for bad values of the parameters.
+    """
+    # numba and the schedules are only loaded where they are used.
+    from ..analysis.fifo_sizing import size_fifos
+    from ..analysis.schedules import network_of
+
+    network, fifos = network_of(function)
+    fixed = {
+        index: depth
+        for index, value in enumerate(fifos)
+        if (depth := stream_type(value).capacity) is not None
+    }
+    sizing = size_fifos(network, alpha, objective, method, fixed)
+    for value, depth, storage in zip(fifos, sizing.depths, sizing.storage, strict=False):
+        set_depth(value, depth, storage)
+    return sizing
+
+
 @dataclass(frozen=True)
 class ArrayStreamSizeFifosPass(ModulePass):
     """A depth and a storage for every FIFO, free from deadlock by construction."""
@@ -129,6 +163,8 @@ class ArrayStreamSizeFifosPass(ModulePass):
     name = "array-stream-size-fifos"
 
     method: str = "safe"
+    alpha: float | int = 0.01
+    objective: str = "bits"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.method not in METHODS:
@@ -138,5 +174,9 @@ class ArrayStreamSizeFifosPass(ModulePass):
         for function in op.ops:
             if not isinstance(function, FuncOp):
                 continue
-            if function.attributes.get(STAGE) == StringAttr("linear"):
+            if function.attributes.get(STAGE) != StringAttr("linear"):
+                continue
+            if self.method in SCHEDULE_METHODS:
+                size_by_schedule(function, self.method, self.alpha, self.objective)
+            else:
                 size_function(function, self.method)

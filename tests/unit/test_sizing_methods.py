@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from inr.analysis.certificate import violation
 from inr.analysis.event_engine import Engine, latency, unbounded
-from inr.analysis.fifo_cost import bram18, cost, least_depth, levels, raw_at
-from inr.analysis.fifo_sizing import METHODS, Sizing, size_fifos
+from inr.analysis.fifo_cost import METHODS, bram18, cost, least_depth, levels, raw_at
+from inr.analysis.fifo_sizing import Sizing, size_fifos
 from inr.analysis.network import Fifo, Network, Process, Segment, rigid_pipeline
 from inr.analysis.relaxation import Relaxation
 from inr.errors import CompileError
