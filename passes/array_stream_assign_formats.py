@@ -224,7 +224,7 @@ def _body_format(
         peak = float(np.abs(value))
         if not isfinite(peak):
             raise reject(op, f"{float(value)} has no fixed-point format; use mode=float")
-        return Format(widths.activation, integer_bits(peak)) if peak else Format(2, 2)
+        return _format_of_constant(peak, widths.activation) if peak else Format(2, 2)
     if isinstance(op, _FLAG):
         return Format(2, 2)
     result = op.results[0]
@@ -255,15 +255,29 @@ def _wraps_for_others(value: SSAValue, stream: SSAValue) -> bool:
     return False
 
 
+def _format_of_constant(peak: float, width: int, finest: int = 64) -> Format:
+    """
+    The finest format of at most `width` bits, `finest` of them fraction, that holds a constant of
+    this magnitude after rounding. Few bits can round one up to a power of two: one more is needed.
+    """
+    integer = max(integer_bits(peak) if peak else 1, 2 - finest)
+    format_ = Format(integer + min(width - integer, finest), integer)
+    if _holds(format_, peak):
+        return format_
+    return Format(integer + 1 + min(width - integer - 1, finest), integer + 1)
+
+
+def _holds(format_: Format, peak: float) -> bool:
+    return peak <= format_.highest + format_.ulp / 2
+
+
 def _assign_resident(op: array_stream.MatmulOp, widths: Widths) -> None:
     """Formats of a product's weight and bias."""
     weights = constant_value(op.weights)
     assert weights is not None
     peak = float(np.max(np.abs(weights)))
     if op.weight_format is None:
-        op.weight_format = fixed_type(
-            Format(widths.weight, integer_bits(peak)) if peak else Format(widths.weight, 1)
-        )
+        op.weight_format = fixed_type(_format_of_constant(peak, widths.weight))
     _check_fits(op, "weight", peak, format_of(op.weight_format))
     if op.bias is None:
         return
@@ -271,24 +285,22 @@ def _assign_resident(op: array_stream.MatmulOp, widths: Widths) -> None:
     assert bias is not None
     peak = float(np.max(np.abs(bias)))
     if op.bias_format is None:
-        integer = integer_bits(peak) if peak else 1
         # The bias starts the sum, so it may not be finer than the products.
         product = min(stream_format(s).fraction for s in op.inputs)
         product += format_of(op.weight_format).fraction
         width = min(widths.activation + BIAS_EXTRA, 48)
-        fraction = min(width - integer, product)
-        op.bias_format = fixed_type(Format(max(fraction + integer, 1), integer))
+        op.bias_format = fixed_type(_format_of_constant(peak, width, product))
     _check_fits(op, "bias", peak, format_of(op.bias_format))
 
 
 def _check_fits(op: array_stream.MatmulOp, what: str, peak: float, format_: Format) -> None:
     """A format set by hand must hold the constant it is for, to half a unit in the last place."""
-    if peak > format_.highest + format_.ulp / 2:
+    if not _holds(format_, peak):
         raise reject(
             op,
             f"a {what} of magnitude {peak:.6g} does not fit {format_.width} bits with "
             f"{format_.integer} of them integer (up to {format_.highest:.6g}); "
-            f"give it {integer_bits(peak)} integer bits",
+            f"give it {_format_of_constant(peak, format_.width).integer} integer bits",
         )
 
 
