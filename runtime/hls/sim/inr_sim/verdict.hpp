@@ -346,6 +346,11 @@ inline void scheduler::conclude(const char* verdict) const {
                    static_cast<unsigned long long>(each.second.overflows));
     }
   }
+  for (const std::pair<const std::string, int>& each : depths_) {
+    if (given_.count(each.first) != 0) continue;
+    std::fprintf(stderr, "INR_SIM_DEPTHS gives a depth for '%s', but there is no such FIFO\n",
+                 each.first.c_str());
+  }
   if (!report_.empty()) write_report(verdict);
 }
 
@@ -426,95 +431,6 @@ inline void scheduler::write_report(const char* verdict) const {
   }
   std::fprintf(file, "\n]}\n");
   std::fclose(file);
-}
-
-// Cycles: see pipeline.hpp.
-
-inline void pipeline::enter(loop kind, std::uint64_t latency, std::uint64_t interval) {
-  close();
-  in_loop_ = true;
-  overlaps_ = kind == loop::both;
-  latency_ = kind == loop::both ? latency : 0;
-  lead_ = kind == loop::writes ? latency : 0;
-  drain_ = kind == loop::reads ? latency : 0;
-  interval_ = interval;
-  // As many as are under way at full speed, when a place is free the cycle after it is left.
-  capacity_ = overlaps_ ? std::size_t((latency + 1 + interval - 1) / interval) : 1;
-  if (under_way_.size() < capacity_) {
-    under_way_.resize(capacity_);
-    left_at_.resize(capacity_);
-  }
-  cycle_ += 1;
-}
-
-inline void pipeline::start_iteration() {
-  if (open_) finish_iteration();
-  while (started_ - ended_ >= capacity_) wait_for_room();
-  start_ = cycle_ + (opened_ == 0 ? 1 + lead_ : interval_);
-  if (overlaps_ && started_ >= capacity_) {
-    start_ = std::max(start_, left_at_[std::size_t(started_ % capacity_)] + 1);
-  }
-  ++opened_;
-  open_ = true;
-}
-
-inline void pipeline::finish_iteration() {
-  open_ = false;
-  cycle_ = start_;
-  for (fifo* each : taken_) each->release(start_);
-  taken_.clear();
-  if (given_.empty() && !overlaps_) return;
-  for (fifo* each : given_) each->close_iteration();
-  iteration& here = under_way_[std::size_t(started_ % capacity_)];
-  here.start = start_;
-  here.writes.swap(given_);
-  ++started_;
-  // With others before it in the way, it waits behind them.
-  if (held_by_ == nullptr) advance();
-}
-
-inline void pipeline::advance() {
-  held_by_ = nullptr;
-  while (ended_ != started_) {
-    const std::size_t place = std::size_t(ended_ % capacity_);
-    iteration& oldest = under_way_[place];
-    std::uint64_t cycle = oldest.start + latency_;
-    if (ended_ != 0) cycle = std::max(cycle, left_ + interval_);
-    for (fifo* each : oldest.writes) {
-      if (!each->has_room()) {
-        held_by_ = each;
-        if (owner_->state == waiting::space) owner_->blocked_on = each;
-        return;
-      }
-    }
-    for (fifo* each : oldest.writes) cycle = std::max(cycle, each->room_since());
-    for (fifo* each : oldest.writes) each->commit(cycle);
-    oldest.writes.clear();
-    left_at_[place] = left_ = cycle;
-    ++ended_;
-    if (!overlaps_) cycle_ = std::max(cycle_, cycle);
-    if (owner_->state == waiting::space) scheduler::instance().wake(owner_);
-  }
-}
-
-inline void pipeline::wait_for_room() { scheduler::instance().block(waiting::space, held_by_); }
-
-inline void pipeline::close() {
-  if (open_) finish_iteration();
-  while (started_ != ended_) wait_for_room();
-  if (overlaps_ && ended_ != 0) cycle_ = std::max(cycle_, left_);
-  if (opened_ != 0) cycle_ += drain_;
-  leave_loop();
-}
-
-inline void pipeline::leave_loop() {
-  in_loop_ = overlaps_ = false;
-  latency_ = lead_ = drain_ = 0;
-  interval_ = 1;
-  capacity_ = 1;
-  opened_ = started_ = ended_ = 0;
-  under_way_.resize(std::max<std::size_t>(under_way_.size(), 1));
-  left_at_.resize(under_way_.size());
 }
 
 }  // namespace sim
