@@ -339,8 +339,7 @@ PROCESS = array_stream.ProcessOp
 
 DESIGNS = [
     (1, Widths(27, 18)),
-    (5, Widths(16, 12)),
-    (8, Widths(32, 32)),
+    (5, Widths(32, 32)),
     (13, Widths(9, 8, guard=0)),
     (16, Widths(27, 18, guard=-2)),
     (17, Widths(40, 25)),
