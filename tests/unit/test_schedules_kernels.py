@@ -232,7 +232,7 @@ class Program:
     def streams(self) -> int:
         return len(self.design.fifos)
 
-    def simulate(self, depths: Sequence[int], folder: Path) -> dict:
+    def simulate(self, depths: Sequence[int], folder: Path, **settings: str) -> dict:
         """The report's region, each FIFO with its cycles."""
         pairs = zip(self.design.fifos, depths, strict=True)
         environment = {
@@ -240,6 +240,7 @@ class Program:
             "INR_SIM_TRACE": "1",
             "INR_SIM_DEPTHS": ",".join(f"{f.name}={d}" for f, d in pairs),
             "INR_SIM_REPORT": str(folder / "report.json"),
+            **settings,
         }
         ended = subprocess.run(
             [str(self.executable)], env=environment, capture_output=True, text=True, check=False
@@ -301,6 +302,24 @@ def test_the_direct_branch_needs_one_depth_and_no_less(program: Program, tmp_pat
     assert outcomes == sorted(outcomes)
     assert not outcomes[0]
     assert outcomes[-1]
+
+
+def test_growing_ends_at_the_depth_that_the_schedule_needs(program: Program, tmp_path: Path):
+    depths = [2] * program.streams
+    region = program.simulate(depths, tmp_path, INR_SIM_GROW="1")
+    assert region["verdict"] == "finished"
+    by_name = {fifo["name"]: fifo["final_depth"] for fifo in region["fifos"]}
+    grown = [by_name[fifo.name] for fifo in program.design.fifos]
+    assert program.agree(grown, tmp_path)
+    (deeper,) = (n for n, depth in enumerate(grown) if depth > 2)
+    grown[deeper] -= 1
+    assert not program.agree(grown, tmp_path)
+
+
+def test_a_depth_for_a_fifo_that_does_not_exist_is_said(program: Program, tmp_path: Path):
+    depths = [fifo.depth for fifo in program.design.fifos]
+    region = program.simulate(depths, tmp_path, INR_SIM_DEPTHS="nobody=3")
+    assert "gives a depth for 'nobody', but there is no such FIFO" in region["text"]
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["order0", "order1"])
