@@ -37,6 +37,9 @@ INR_UNIVERSE = Universe(
         "array-stream-insert-copies": _lazy(
             "passes.array_stream_insert_copies", "ArrayStreamInsertCopiesPass"
         ),
+        "array-stream-select-parallelism": _lazy(
+            "passes.array_stream_select_parallelism", "ArrayStreamSelectParallelismPass"
+        ),
         "array-stream-size-fifos": _lazy(
             "passes.array_stream_size_fifos", "ArrayStreamSizeFifosPass"
         ),
@@ -49,5 +52,8 @@ INR_UNIVERSE = Universe(
         "inr-hls-pipeline": _lazy("passes.inr_hls_pipeline", "InrHlsPipelinePass"),
         "inr-simplify": _lazy("passes.inr_simplify", "InrSimplifyPass"),
     },
-    all_targets={"hls-cpp": _lazy("lowering.hls_cpp", "HlsCppTarget")},
+    all_targets={
+        "hls-cpp": _lazy("lowering.hls_cpp", "HlsCppTarget"),
+        "token-rtl": _lazy("lowering.token_rtl", "TokenRtlTarget"),
+    },
 )

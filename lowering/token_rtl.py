@@ -7,7 +7,7 @@ the design says in which cycle its last stage runs, or that it is stuck, and so 
 the analysis that shares no code with it.
 
 ```verilog
-module siren(input clk, input rst, output done, output stuck, output [63:0] cycles);
+module tokens_siren(input clk, input rst, output done, output stuck, output [63:0] cycles);
 ```
 
 The first cycle after `rst` is cycle 1. `done` stays high from the cycle after the last stage, and
@@ -32,7 +32,7 @@ from xdsl.utils.target import Target
 
 from ..analysis.network import Body, Fifo, Network, Process, Repeat, Segment
 from ..errors import CompileError
-from .cpp_names import Names, identifier
+from .cpp_names import Names
 
 FIFO_MODULE = """\
 // A FIFO of DEPTH tokens without data, or without a bound for DEPTH = 0. A token can be read RAW
@@ -87,8 +87,8 @@ endmodule
 
 def token_rtl(networks: Mapping[str, Network]) -> str:
     """
-    Verilog of some networks, each a top module of the given name (made a Verilog identifier by
-    `module_names`), with the modules that they are made of.
+    Verilog of some networks, each a top module that is named after it (`module_names`), with the
+    modules that it is made of.
     """
     names = module_names(networks)
     parts = [FIFO_MODULE]
@@ -98,9 +98,9 @@ def token_rtl(networks: Mapping[str, Network]) -> str:
 
 
 def module_names(names: Iterable[str]) -> list[str]:
-    """The modules that `token_rtl` makes of networks of these names."""
+    """The modules that `token_rtl` makes of networks of these names; none is a keyword."""
     taken = Names()
-    return [taken.unique(name) for name in names]
+    return [taken.unique(f"tokens_{name}") for name in names]
 
 
 def fifo_instances(network: Network) -> list[str]:
@@ -426,7 +426,7 @@ def _any(signals: Iterable[str]) -> str:
 
 
 class TokenRtlTarget(Target):
-    """Each function of the linear stage, its FIFOs sized, as a Verilog module of its name."""
+    """Each function of the linear stage as a Verilog module: `tokens_main` for `main`."""
 
     name = "token-rtl"
 
@@ -436,5 +436,5 @@ class TokenRtlTarget(Target):
         functions = [op for op in module.ops if isinstance(op, FuncOp)]
         if not functions:
             raise CompileError("token-rtl: there is no function")
-        networks = {identifier(f.sym_name.data): network_of(f)[0] for f in functions}
+        networks = {f.sym_name.data: network_of(f)[0] for f in functions}
         output.write(token_rtl(networks))

@@ -28,20 +28,20 @@ FLAGS = ("-O3", "-fno-table", "--x-assign", "fast", "--x-initial", "fast", "--no
 QUICK_BUILD = ("-fno-inline", "-MAKEFLAGS", "OPT_FAST=-O0 OPT_GLOBAL=-O0")
 FAST_RUN = ("-MAKEFLAGS", "OPT_FAST=-O1 OPT_GLOBAL=-O1")
 
-BATCH = 250
-"""Processes in one build. Without inlining each is several source files, and the make file of
+BATCH = 400
+"""Processes in a quick build. Without inlining each is several source files, and the make file of
 Verilator names them all in one command."""
 
 LINT = ("-Wall", "-Wno-DECLFILENAME", "-Wno-UNUSED", "-Wno-WIDTH")
 
 MAIN = """\
-#include "Vtestbench.h"
+#include "V.h"
 #include "verilated.h"
 
 int main(int argc, char** argv) {
   VerilatedContext context;
   context.commandArgs(argc, argv);
-  Vtestbench top(&context);
+  V top(&context);
   top.rst = 1;
   for (int edge = 0; edge < 4; ++edge) {
     top.clk = edge & 1;
@@ -107,9 +107,10 @@ def simulate(
     """
     runs: list[RtlRun] = []
     for batch in _batches(networks):
-        names = module_names(f"network_{i}" for i in range(len(batch)))
-        design = token_rtl(dict(zip(names, batch, strict=True)))
-        executable = build(design, testbench(names, batch), FAST_RUN if long else QUICK_BUILD)
+        numbered = {str(i): network for i, network in enumerate(batch)}
+        design, names = token_rtl(numbered), module_names(numbered)
+        quick = not long and sum(len(n.processes) for n in batch) <= BATCH
+        executable = build(design, testbench(names, batch), QUICK_BUILD if quick else FAST_RUN)
         runs += _run(executable, len(batch), limit)
     return runs
 
@@ -231,7 +232,7 @@ def build(design: str, bench: str, options: Sequence[str] = QUICK_BUILD) -> Path
             "-Wno-fatal",
             "-Wno-WIDTH",
             *options,
-            *("--top-module", "testbench"),
+            *("--top-module", "testbench", "--prefix", "V"),
             *("--Mdir", str(folder / "build")),
             *map(str, (folder / "design.v", folder / "testbench.v", folder / "main.cpp")),
         ]
@@ -240,6 +241,6 @@ def build(design: str, bench: str, options: Sequence[str] = QUICK_BUILD) -> Path
             raise CompileError(f"verilator does not take the token RTL:\n{done.stderr[:2000]}")
         executable.parent.mkdir(parents=True, exist_ok=True)
         staged = executable.with_name(f".{key}-{os.getpid()}")
-        shutil.copy2(folder / "build" / "Vtestbench", staged)
+        shutil.copy2(folder / "build" / "V", staged)
         staged.rename(executable)
     return executable
