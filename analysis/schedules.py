@@ -89,7 +89,8 @@ def network_of(
     them those inside processes (`Fifo.internal`). `names` may name processes and FIFOs; an
     operation without one is called by its kind and number.
 
-    Raises CompileError for a function at another stage and for streams without a number format.
+    Raises CompileError for a function at another stage, for streams without a number format and
+    for a process without a kernel.
     """
     if function.attributes.get(STAGE) != StringAttr("linear"):
         raise CompileError(
@@ -103,7 +104,10 @@ def network_of(
     for value in fifos:
         builder.declare(value)
     for op in processes:
-        _SCHEDULES[type(op)](builder, op)
+        schedule = _SCHEDULES.get(type(op))
+        if schedule is None:
+            raise reject(op, "no schedule; analysis/schedules.py has one for every kernel")
+        schedule(builder, op)
     return Network(tuple(builder.processes), tuple(builder.fifos)), fifos
 
 
@@ -212,7 +216,6 @@ class _Builder:
 
     def map(self, op: array_stream.MapOp) -> None:
         blocks = stream_type(op.inputs[0]).blocks
-        # A stream that is read twice would be two FIFOs at the linear stage.
         inputs = tuple(self.index[v] for v in op.inputs)
         outputs = tuple(self.index[v] for v in op.outputs)
         self.flushable(
@@ -333,22 +336,17 @@ class _Builder:
         a, block = stream_type(op.stream), stream_type(op.stream).block.data
         outer, axis, inner = split_at(a.extents, op.axis.value.data)
         start, size, step = op.window
-        if inner % block:  # step is 1
-            inner, chunk = inner, 1
-            before, kept = start * inner // block, size * inner // block
-            after = axis * inner // block - before - kept
-            window = kept, 0, kept
+        if step == 1:
+            taken, skipped, times = size * inner // block, 0, 1
         else:
-            chunk = inner // block
-            before = start * chunk
-            after = (axis - start - (size - 1) * step - 1) * chunk
-            window = chunk, (step - 1) * chunk, size * chunk
-        taken, skipped, total = window
+            taken, skipped, times = inner // block, (step - 1) * inner // block, size
+        before = start * inner // block
+        after = axis * inner // block - before - times * taken - (times - 1) * skipped
         out = (self.index[op.result],)
 
         def leave(pipe: int) -> Body:
             one = _run(taken, (pipe,), out)
-            repeated = _times(total // taken - 1, (*one, *_run(skipped, (pipe,))))
+            repeated = _times(times - 1, (*one, *_run(skipped, (pipe,))))
             row = (*_run(before, (pipe,)), *repeated, *one, *_run(after, (pipe,)))
             return _times(outer, row)
 
