@@ -156,9 +156,9 @@ class FixedStreamFunctions(InterpreterFunctions):
             rows = np.reshape(array, (op.rows, op.weight_shape[0]))
             if op.accumulator is not None:
                 accumulator = format_of(op.accumulator)
-                start = None if bias is None else fixed.rescale(*bias, accumulator)
+                start = (None, 0) if bias is None else bias
                 total = fixed.dot_narrow(
-                    rows, fraction, weights, weight_format.fraction, accumulator, start
+                    rows, fraction, weights, weight_format.fraction, accumulator, *start
                 )
                 total_fraction = accumulator.fraction
             else:

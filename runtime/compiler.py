@@ -153,7 +153,7 @@ def compile_hls(
     options = options or HlsOptions()
     toolchain = find_toolchain() if options.check else None
     inputs = [np.asarray(x, dtype=np.float64) for x in inputs]
-    _refuse_empty(inputs, reference)
+    _refuse_useless(inputs, reference)
     function = find_function(module)
     chain = _Chain(
         module,
@@ -189,8 +189,8 @@ def compile_hls(
     return Compiled(module, design, texts, report, simulation)
 
 
-def _refuse_empty(inputs: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> None:
-    """Raises CompileError for a function with no output, or an array without elements."""
+def _refuse_useless(inputs: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> None:
+    """Raises CompileError for no output, an array without elements, a value not finite."""
     if not reference:
         raise CompileError("the model returns no output; a design needs at least one")
     for what, arrays in (("input", inputs), ("output", reference)):
@@ -199,6 +199,12 @@ def _refuse_empty(inputs: Sequence[np.ndarray], reference: Sequence[np.ndarray])
                 raise CompileError(
                     f"{what} {index} has shape {list(array.shape)}, which has no elements; "
                     "give example inputs of at least one row"
+                )
+            if not np.all(np.isfinite(array)):
+                raise CompileError(
+                    f"{what} {index} is not finite in {int(np.sum(~np.isfinite(array)))} elements "
+                    "for the example inputs, so nothing can be compared; give inputs where the "
+                    "model and its derivatives are finite"
                 )
 
 
