@@ -228,10 +228,9 @@ class _ProcessModule:
             written = [port - self.reads for port in segment.writes]
             io += [f"writes {written}"] if written else []
             loops = [f"{self.schedule.times[n]} times from {f}" for n, f in self._closes(state)]
-            yield (
-                f"// {state}: {segment.count} stages, gaps {segment.first_gap} and {segment.gap}"
-                + "".join(f", {text}" for text in (*io, *loops))
-            )
+            count = f"{segment.count} stage{'s' * (segment.count > 1)}"
+            gaps = f"gaps {segment.first_gap} and {segment.gap}"
+            yield f"// {state}: {', '.join([count, gaps, *io, *loops])}"
 
     def _closes(self, state: int) -> list[tuple[int, int]]:
         return self.schedule.closes[state]
