@@ -31,8 +31,19 @@ from .relaxation import Relaxation
 
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 
-SHARE = 8
-"""A probe may touch one in so many stages of a run; beyond, it proves nothing."""
+WORK = 10_000_000
+"""Stages that all probes together may touch; one that would need more proves nothing."""
+
+WHOLE_RUNS = 90_000_000
+"""Reads and writes of the probes that may take whole runs, which those of the longest paths do."""
+
+MOST_WHOLE_RUNS = 12
+
+PROBES = 12
+"""Probes of a path, about: bisection over its depth."""
+
+PART = 100
+"""How close to the known depth a whole run looks: within one in so many."""
 
 
 @dataclass(frozen=True)
@@ -60,29 +71,39 @@ def paths_through(network: Network, fifos: Sequence[int]) -> list[Path]:
         if f in used:
             continue
         row, held = [f], 0
-        while (before := _only(network, network.writers[row[0]])) is not None:
-            row.insert(0, before[0])
-            held += before[2]
-        while (after := _only(network, network.readers[row[-1]])) is not None:
-            row.append(after[1])
-            held += after[2]
+        while (step := _into(network, row[0], used)) is not None:
+            row.insert(0, step[0])
+            held += step[1]
+        while (step := _out_of(network, row[-1], used)) is not None:
+            row.append(step[0])
+            held += step[1]
         held += sum(network.fifos[g].depth or 0 for g in row if network.fifos[g].internal)
-        # Ends inside a process are no ends of a path that a FIFO can be drawn between.
         used.update(row)
         real = tuple(g for g in row if not network.fifos[g].internal)
         paths.append(Path(real, row[0], row[-1], held))
     return paths
 
 
-def _only(network: Network, p: int) -> tuple[int, int, int] | None:
-    """The FIFO that a process reads, the one it writes, and what it holds; if one for one."""
-    process = network.processes[p]
+def _into(network: Network, fifo: int, used: set[int]) -> tuple[int, int] | None:
+    """The FIFO that alone feeds this one, one for one, and what is held between; not at a fork."""
+    process = network.processes[network.writers[fifo]]
     if len(process.reads) != 1 or len(process.writes) != 1:
         return None
-    (source, read), (target, written) = *process.reads.items(), *process.writes.items()
-    if read != written:
+    ((source, read),) = process.reads.items()
+    if source in used or read != process.writes[fifo]:
         return None
-    return source, target, held_by(write_out(process.body), source, target)
+    return source, held_by(write_out(process.body), source, fifo)
+
+
+def _out_of(network: Network, fifo: int, used: set[int]) -> tuple[int, int] | None:
+    """A FIFO that this one alone feeds, one for one, and what is held between; not at a join."""
+    process = network.processes[network.readers[fifo]]
+    if len(process.reads) != 1:
+        return None
+    for target, written in process.writes.items():
+        if target not in used and written == process.reads[fifo]:
+            return target, held_by(write_out(process.body), fifo, target)
+    return None
 
 
 def _beside(body: Body, twins: Mapping[int, int], writes: bool) -> Body:
@@ -138,28 +159,40 @@ def lower_bound_of(
         raw[f] = raw_at(fifos[f], 0)
     free = np.concatenate((start.depth, np.zeros(len(paths), dtype=np.int64)))
     relaxation = Relaxation(Engine(_with_twins(network, paths)), free, raw, bound)
+    whole = min(MOST_WHOLE_RUNS, WHOLE_RUNS // max(network.events, 1))
+    budget = WORK // (len(paths) * PROBES)
     for n, path in enumerate(paths):
-        total = _least_total(relaxation, len(fifos) + n, path, fifos, depth)
+        most = int(sum(depth[f] for f in path.fifos))
+        probe = _Probe(relaxation, len(fifos) + n, path.held)
+        total = _least_total(probe, sum(least_depth(fifos[f]) for f in path.fifos), most, budget)
+        if n < whole and total < (near := most - most // PART):
+            # The last few tokens only show at the end of a run.
+            total = near + 1 if probe.fails(near, None) else total
         known += _least_cost([fifos[f] for f in path.fifos], total, objective)
     return known
 
 
-def _least_total(
-    relaxation: Relaxation, twin: int, path: Path, fifos: Sequence[Fifo], depth: Ints
-) -> int:
-    """Tokens that the FIFOs of a path must hold together."""
-    budget = relaxation.engine.network.events // SHARE
-    least = sum(least_depth(fifos[f]) for f in path.fifos)
-    # Below `low` in total is known not to do; `high` does, or is not known not to.
-    low, high = least, int(sum(depth[f] for f in path.fifos))
+@dataclass(frozen=True)
+class _Probe:
+    """Tries the depth of the FIFO beside a path."""
+
+    relaxation: Relaxation
+    twin: int
+    held: int
+
+    def fails(self, total: int, budget: int | None) -> bool:
+        """True when the FIFOs of the path certainly have to hold more than `total` together."""
+        change = {self.twin: (total + self.held, 1)}
+        works = self.relaxation.tighten(change, keep=False, budget=budget)
+        return not works and self.relaxation.proven_broken
+
+
+def _least_total(probe: _Probe, least: int, most: int, budget: int) -> int:
+    """Tokens, up to `most`, that the FIFOs of a path must hold together as far as is proven."""
+    low, high = least, most
     while low < high:
         middle = (low + high) // 2
-        room = middle + path.held
-        works = relaxation.tighten({twin: (room, 1)}, keep=False, budget=budget)
-        if works or not relaxation.proven_broken:
-            high = middle
-        else:
-            low = middle + 1
+        low, high = (middle + 1, high) if probe.fails(middle, budget) else (low, middle)
     return low
 
 

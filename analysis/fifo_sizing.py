@@ -38,8 +38,14 @@ from .relaxation import Relaxation
 
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 
-TRIALS = 12
-"""Runs of the whole network that `default` spends on the slack."""
+MOST_TRIALS = 12
+"""Runs of the whole network that `default` spends on the slack, fewer where they are long."""
+
+TRIED_EVENTS = 90_000_000
+"""Reads and writes of those runs together."""
+
+SEVERAL_ORDERS = 20_000_000
+"""Reads and writes up to which more than one order is tried."""
 
 
 @dataclass(frozen=True)
@@ -217,11 +223,14 @@ class _Task:
 def _default(task: _Task) -> tuple[Ints, int]:
     search = Search(task.engine, task.start, task.fixed, task.objective)
     answers: list[Ints] = []
-    for order in visiting_orders(task.engine.network).values():
+    events = task.engine.network.events
+    orders = list(visiting_orders(task.engine.network).values())
+    for order in orders if events <= SEVERAL_ORDERS else orders[:1]:
         relaxation = search.descend(order)
         answers.append(relaxation.depth.copy())
     best = min(answers, key=search.cost)
-    best = search.spend(best, task.bound, TRIALS)
+    trials = min(MOST_TRIALS, max(2, TRIED_EVENTS // max(events, 1)))
+    best = search.spend(best, task.bound, trials)
     return best, search.evaluations
 
 
