@@ -8,8 +8,8 @@ namespace inr {
 namespace detail {
 
 // A sum of Terms values of T: exact with one rounding at the end for fixed point, in float else.
-// `adder` and `block_adder` are the cycles until a sum to which one value, or a block, was added can
-// be added to again; `of_rows` and `of_blocks` those from reading a block to writing a sum.
+// `adder` and `block_adder` are the cycles until a sum to which one value, or a block, was added
+// can be added to again; `of_rows` and `of_blocks` those from reading a block to writing a sum.
 template <class T, int Terms, int Bin>
 struct accumulator {
   static const int adder = 1;

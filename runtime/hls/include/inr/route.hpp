@@ -2,8 +2,8 @@
 //
 // Processes that move elements and compute nothing. Arrays are seen as [Outer, Axis, Inner],
 // row-major; B is the number of elements a block. Whole blocks stay whole where the innermost
-// extent is a multiple of B. All but `transpose` are flushable pipelines in which a block is written
-// the cycle after it is read.
+// extent is a multiple of B. All but `transpose` are flushable pipelines that write a block the
+// cycle after they read it.
 #ifndef INR_ROUTE_HPP
 #define INR_ROUTE_HPP
 
