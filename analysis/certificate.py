@@ -9,7 +9,7 @@ code with the engine that found the schedule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -121,25 +121,3 @@ def violation(network: Network, certificate: Certificate) -> str | None:
         if fifo.depth is not None and np.any(w[fifo.depth :] < r[: -fifo.depth] + WAR_DELAY):
             return f"'{fifo.name}': more than {fifo.depth} tokens are on the way"
     return None
-
-
-def is_valid(network: Network, certificate: Certificate) -> bool:
-    """True when the certificate proves the latency of the network and that it cannot deadlock."""
-    return violation(network, certificate) is None
-
-
-def depths_of(network: Network, certificate: Certificate) -> Sequence[int]:
-    """
-    The least depths at which the schedule stays as it is: at every write, the tokens written and
-    not read in an earlier cycle. Shape (fifos,).
-    """
-    written: dict[int, Ints] = {}
-    read: dict[int, Ints] = {}
-    for process, cycle in zip(network.processes, certificate.schedule, strict=True):
-        stages = write_out(process.body)
-        written |= {fifo: cycle[at] for fifo, at in stages.writes.items()}
-        read |= {fifo: cycle[at] for fifo, at in stages.reads.items()}
-    return [
-        int(np.max(np.arange(1, len(w) + 1) - np.searchsorted(read[f], w, side="left")))
-        for f, w in sorted(written.items())
-    ]

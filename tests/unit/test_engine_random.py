@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,7 +10,7 @@ import networkx as nx
 import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from inr.analysis.certificate import Certificate, certify, depths_of, violation
+from inr.analysis.certificate import Certificate, certify, violation
 from inr.analysis.event_engine import Engine, unbounded
 from inr.analysis.happens_before import (
     deadlock_cycle,
@@ -51,14 +52,14 @@ def networks(draw: st.DrawFn) -> Network:
     """Acyclic networks of 2 to 5 processes with FIFOs of any storage and often too small."""
     processes = draw(st.integers(2, 5))
     repeats = draw(st.integers(1, 4))
-    pair = st.tuples(st.integers(0, processes - 2), st.integers(1, processes - 1))
-    joined = draw(st.lists(pair.filter(lambda p: p[0] < p[1]), min_size=1, max_size=8))
+    pairs = list(itertools.combinations(range(processes), 2))
+    joined = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8))
     tokens = [draw(st.integers(1, 4)) for _ in joined]
     fifos: list[Fifo] = []
     for n in range(len(joined)):
         storage = draw(st.sampled_from((None, "srl", "lutram", "bram", "uram")))
         least = 1 if storage in (None, "srl") else 2
-        depth = draw(st.none() | st.integers(least, 8))
+        depth = draw(st.none() | st.integers(least, 4))
         latency = draw(st.none() | st.integers(1, 7)) if depth and storage is None else None
         fifos.append(Fifo(f"f{n}", draw(st.sampled_from((8, 32, 600))), depth, storage, latency))
     made: list[Process] = []
@@ -137,8 +138,12 @@ def test_depths_that_hold_all_tokens_of_the_unbounded_run(network: Network) -> N
     if free.latency is None:  # Only registers of pipelines can be too few.
         return
     depths = [free.occupancy(f) for f in everything]
-    certificate = certify(network, free.written_at, free.read_at)
-    assert depths_of(network, certificate) == depths
+    for f, depth in zip(everything, depths, strict=True):
+        held = [
+            np.sum(free.written_at[f] <= cycle) - np.sum(free.read_at[f] < cycle)
+            for cycle in free.written_at[f]
+        ]
+        assert max(held) == depth
     kept = [
         fifo.depth if fifo.internal else depth
         for fifo, depth in zip(network.fifos, depths, strict=True)
