@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from math import ceil
@@ -139,10 +139,38 @@ class DesignResources:
         """The share of the part that each resource takes; infinite for what it has none of."""
         return self.total.fraction_of(self.part.capacity)
 
-    @property
-    def fits(self) -> bool:
-        """Whether the estimate is within what the part has."""
-        return all(share <= 1.0 for share in self.fractions.values())
+    def short(self, fill: float = 1.0) -> tuple[str, ...]:
+        """The resources of which more than the share `fill` of the part is needed."""
+        return tuple(kind for kind, share in self.fractions.items() if share > fill)
+
+    def require_fit(self, fill: float = 1.0) -> None:
+        """Raises CompileError, with a table of what is short, when `short` names something."""
+        short = self.short(fill)
+        if not short:
+            return
+        total, capacity = self.total, self.part.capacity
+        rows = [f"{'':8}{'needed':>12}{'allowed':>12}{'the part has':>14}"]
+        for kind in short:
+            needed, there = getattr(total, kind), getattr(capacity, kind)
+            rows.append(f"{kind:8}{needed:>12,}{int(there * fill):>12,}{there:>14,}")
+        raise CompileError(
+            f"the design does not fit {self.part.name} filled to {fill:.0%}:\n"
+            + "\n".join(rows)
+            + "\nfewer lanes, narrower formats (--activation, --weight) or a larger part would help"
+        )
+
+    def report(self) -> dict[str, Any]:
+        """The estimate as plain numbers: totals, shares of the part, and each process."""
+        return {
+            "part": self.part.name,
+            "total": asdict(self.total),
+            "available": asdict(self.part.capacity),
+            "share": self.fractions,
+            "fifos": asdict(self.fifos),
+            "fifos_printed": asdict(self.fifos_printed),
+            "buffers": asdict(self.buffers),
+            "processes": {name: asdict(p.total) for name, p in self.processes.items()},
+        }
 
 
 def process_resources(op: array_stream.ProcessOp, part: FpgaPart) -> ProcessResources:

@@ -107,7 +107,7 @@ def measure(design: str, depths: str, network: Network) -> Row:
         cycles,
         run.cycles,
         middle - start,
-        (built - middle) - (end - built),
+        max(0.0, (built - middle) - (end - built)),
         end - built,
     )
 

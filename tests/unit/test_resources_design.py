@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -57,6 +59,7 @@ def test_a_matrix_product_at_its_lanes(function: FuncOp):
     assert op.bias is not None
     assert op.bias_format is not None
     bias = array_resources(prod(shape_of(op.bias)), op.bias_format.width.data)
+    chosen = op.lanes
     for lanes_k, lanes_n in ((1, 1), (2, 4)):
         op.lanes = DenseArrayBase.from_list(i64, [lanes_k, lanes_n])
         lanes = lanes_k * lanes_n
@@ -66,7 +69,7 @@ def test_a_matrix_product_at_its_lanes(function: FuncOp):
         rows = array_resources(k // lanes_k, 27, pingpong=True) * (streams * lanes_k)
         weights = array_resources(k * n // lanes, 18) * lanes
         assert found.buffers == rows + weights + bias
-    op.lanes = None
+    op.lanes = chosen
 
 
 def test_fifos_count_with_the_process_that_writes_them(function: FuncOp):
@@ -101,14 +104,22 @@ def test_the_total_is_the_sum_of_all_processes(function: FuncOp):
     assert design.total.dsp > 0
     assert design.fifos_printed.ff == design.fifos.ff
     assert design.fractions["dsp"] == design.total.dsp / 5952
-    assert design.fits
+    assert design.short() == ()
+    design.require_fit()
+    report = json.loads(json.dumps(design.report()))
+    assert report["total"]["dsp"] == design.total.dsp
+    assert report["share"]["dsp"] == design.fractions["dsp"]
+    assert sum(p["lut"] for p in report["processes"].values()) == design.total.lut
 
 
 def test_a_part_that_is_too_small(function: FuncOp):
     small = replace(find_part("xc7z020"), dsp=5)
     design = resources_of(function, small)
     assert design.fractions["dsp"] > 1
-    assert not design.fits
+    assert design.short() == ("dsp",)
+    with pytest.raises(CompileError, match=r"does not fit xc7z020 filled to 80%:\n") as error:
+        design.require_fit(0.8)
+    assert re.search(rf"\ndsp +{design.total.dsp} +4 +5\n", str(error.value))
     # Its multipliers are narrower: two DSPs for a product that takes one on UltraScale+.
     assert design.total.dsp > resources_of(function, U50).total.dsp
 
@@ -116,6 +127,7 @@ def test_a_part_that_is_too_small(function: FuncOp):
 def test_floats_take_cores():
     function = linear("float")
     op = hidden_layer(function)
+    op.lanes = DenseArrayBase.from_list(i64, [1, 1])
     found = resources_of(function, U50, {op: "layer"}).processes["layer"]
     streams = len(op.inputs)
     assert found.operators.dsp == streams * (3 + 2)
