@@ -71,7 +71,6 @@ def visiting_orders(network: Network) -> dict[str, list[int]]:
     return {
         "readers first": sorted(fifos, key=lambda f: -place[network.writers[f]]),
         "last declared first": list(reversed(fifos)),
-        "declaration": list(fifos),
     }
 
 

@@ -14,8 +14,8 @@ delay of shift registers, as in the engine it comes from. `--ours` sizes
 `--scaled` sizes the published network with N times the tokens, up to 75 million reads and writes
 for 10.
 
-Elements and bits count the depths of all FIFOs, and bits times width; block RAM is in 18 Kb
-halves. The gap is that to a lower bound of the bits.
+Elements and bits count the depths of all FIFOs, and depths times widths; block RAM is in 18 Kb
+halves, by the rule for storage that nobody chose. The gap is that to a lower bound of the bits.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def measure(name: str, network: Network, method: str, alpha: float) -> Row:
         sum(depths),
         sum(d > 2 for d in depths),
         int(sizing.cost),
-        int(total(network.fifos, sizing.depths, "bram")),
+        int(total([replace(f, storage=None) for f in network.fifos], sizing.depths, "bram")),
         sizing.latency,
         sizing.latency / sizing.latency_unbounded - 1,
         sizing.gap,
