@@ -85,6 +85,8 @@ class Design:
     fifos: list[Fifo] = field(default_factory=list[Fifo])
     fifo_of: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     """The stream behind each FIFO's name."""
+    process_of: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    """The name of each process."""
     functions: list[str] = field(default_factory=list[str])
     """Definitions of the elementwise processes."""
     processes: list[Process] = field(default_factory=list[Process])
@@ -144,6 +146,7 @@ class _Builder:
                 self._declare(op, value)
         for op in processes:
             self._process(op)
+        self.design.process_of = self.process_names
         return self.design
 
     # The top function's arguments.

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from .array_stream_assign_formats import ArrayStreamAssignFormatsPass
 from .array_stream_fuse import ArrayStreamFusePass
 from .array_stream_insert_copies import ArrayStreamInsertCopiesPass
+from .array_stream_select_parallelism import ArrayStreamSelectParallelismPass
 from .array_stream_size_fifos import ArrayStreamSizeFifosPass
 from .convert_inr_to_array_stream import ConvertInrToArrayStreamPass
 from .convert_torch_to_inr import ConvertTorchToInrPass
@@ -35,14 +36,16 @@ def graph_passes() -> list[ModulePass]:
     ]
 
 
-def stream_passes(formats: ArrayStreamAssignFormatsPass, depths: str) -> list[ModulePass]:
-    """The passes from the graph level to hardware; `depths` is how FIFOs are sized."""
+def stream_passes(
+    formats: ArrayStreamAssignFormatsPass, parallelism: ArrayStreamSelectParallelismPass
+) -> list[ModulePass]:
+    """The passes from the graph level to hardware, all but the one that sizes FIFOs."""
     return [
         ConvertInrToArrayStreamPass(),
         ArrayStreamFusePass(),
         formats,
+        parallelism,
         ArrayStreamInsertCopiesPass(),
-        ArrayStreamSizeFifosPass(depths),
     ]
 
 
@@ -60,7 +63,12 @@ class InrHlsPipelinePass(ModulePass):
     domain: tuple[float | int | str, ...] = (-1.0, 1.0)
     samples: int = 512
     calibration: str | None = None
-    depths: str = "safe"
+    part: str = "xcu50"
+    fill: float | int = 0.8
+    lanes: int | None = None
+    depths: str = "default"
+    alpha: float | int = 0.01
+    objective: str = "bits"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         formats = ArrayStreamAssignFormatsPass(
@@ -73,5 +81,7 @@ class InrHlsPipelinePass(ModulePass):
             self.samples,
             self.calibration,
         )
-        for each in (*graph_passes(), *stream_passes(formats, self.depths)):
+        parallelism = ArrayStreamSelectParallelismPass(self.part, self.fill, self.lanes)
+        sizing = ArrayStreamSizeFifosPass(self.depths, self.alpha, self.objective)
+        for each in (*graph_passes(), *stream_passes(formats, parallelism), sizing):
             each.apply(ctx, op)

@@ -13,19 +13,31 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+)
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from ..analysis.dsp import dsp_of_product
+from ..analysis.fifo_sizing import Sizing
 from ..analysis.fixed import to_real
 from ..analysis.graph_size import count_nodes
+from ..analysis.resources import resources_of
+from ..analysis.schedules import buffers_of, element_bits, fifos_of
+from ..analysis.targets import FpgaPart, find_part
 from ..dialects import array_stream
 from ..dialects.array_stream import STAGE, FixedType, stream_type
 from ..errors import CompileError
@@ -35,8 +47,14 @@ from ..interpreters.measure import sample_inputs
 from ..interpreters.stream import run_streams
 from ..lowering.hls_cpp import Design, build_design
 from ..lowering.hls_project import Batch, Part, render
+from ..lowering.html_report import add_report, gather_details
 from ..passes.array_stream_assign_formats import WIDTHS, ArrayStreamAssignFormatsPass
-from ..passes.array_stream_size_fifos import element_bits, fifos_of, set_depth, size_function
+from ..passes.array_stream_insert_copies import ArrayStreamInsertCopiesPass
+from ..passes.array_stream_select_parallelism import (
+    PARALLELISM,
+    ArrayStreamSelectParallelismPass,
+)
+from ..passes.array_stream_size_fifos import size_by_schedule, size_function
 from ..passes.inr_hls_pipeline import graph_passes, stream_passes
 from .simulate import Simulation, build, run
 from .toolchain import Toolchain, find_toolchain
@@ -63,7 +81,18 @@ class HlsOptions:
     """Where the inputs lie; None takes the range of each example input."""
     samples: int = 512
     calibration: Path | None = None
-    part: Part = field(default_factory=Part)
+    part: str = "xcu50"
+    """Short name or part number of the device."""
+    clock: float = 3.33
+    """Clock period in ns."""
+    fill: float = 0.8
+    """The share of the part that processes may take."""
+    lanes: int | None = None
+    """At most so many multiply-accumulate units; None leaves it to the part."""
+    alpha: float = 0.01
+    """How much slower than with unbounded FIFOs the design may be."""
+    objective: str = "bits"
+    """What FIFOs are to take the least of: `bits`, `bram` or `weighted`."""
     check: bool = True
 
 
@@ -76,6 +105,7 @@ class Compiled:
     texts: dict[str, str]
     """Each file of the project by its path."""
     report: dict[str, Any]
+    sizing: Sizing
     simulation: Simulation | None = None
     """The run of the final design; None without a check."""
 
@@ -164,29 +194,59 @@ def compile_hls(
         stage or (lambda name: nullcontext()),
     )
     chain.graph["imported"] = _count_imported(module)
+    part = find_part(options.part)
     chain.apply(graph_passes())
-    *before, insert_copies, size_fifos = stream_passes(ArrayStreamAssignFormatsPass(), "safe")
-    chain.apply(before[:2])
-    floats = module.clone() if options.check and options.mode == "fixed" else None
-    _assign_formats(chain)
-    chain.apply([insert_copies])
+    convert, fuse, _, parallelism, insert_copies = _stream_passes(options)
+    chain.apply([convert, fuse])
     found: dict[str, Simulation] = {}
-    if toolchain is None:
-        chain.apply([size_fifos])
-    else:
-        _size_by_simulation(chain, toolchain, floats, found)
+    if toolchain is not None and options.mode == "fixed":
+        found["float"] = _run_in_float(chain, toolchain)
+    _assign_formats(chain)
+    chain.apply([parallelism, insert_copies])
+    function = find_function(module)
+    with chain.timed("array-stream-size-fifos"):
+        sizing = size_by_schedule(function, "default", options.alpha, options.objective)
+        module.verify()
     with chain.timed("hls-cpp"):
-        function = find_function(module)
         design = build_design(function)
         expected = _expected(chain, function)
-        texts = render(design, Batch(inputs, expected, chain.reference), options.part)
+        project = Part(part.part, options.clock)
+        texts = render(design, Batch(inputs, expected, chain.reference), project)
     simulation = None
     if toolchain is not None:
-        simulation = _simulate(chain, toolchain, design, texts, options.mode)
+        simulation = _simulate(chain, toolchain, design, texts, options.mode, cycles=True)
         _check_words(simulation, expected, design)
+        _check_cycles(simulation, sizing)
         found[options.mode] = simulation
-    report = _report(chain, function, design, found)
-    return Compiled(module, design, texts, report, simulation)
+    report = _report(chain, function, design, found, sizing, part)
+    with chain.timed("report"):
+        add_report(texts, report, gather_details(function, design, part))
+    return Compiled(module, design, texts, report, sizing, simulation)
+
+
+def _stream_passes(options: HlsOptions) -> list[ModulePass]:
+    parallelism = ArrayStreamSelectParallelismPass(options.part, options.fill, options.lanes)
+    return stream_passes(ArrayStreamAssignFormatsPass(), parallelism)
+
+
+def _run_in_float(chain: _Chain, toolchain: Toolchain) -> Simulation:
+    """
+    The same network in float, for its accuracy. Its depths are its own: a full FIFO in a
+    deadlock grows.
+    """
+    module = chain.module.clone()
+    function = find_function(module)
+    with chain.timed("hls-cpp"):
+        for each in (ArrayStreamAssignFormatsPass(mode="float"), ArrayStreamInsertCopiesPass()):
+            each.apply(Context(), module)
+        size_function(function, "minimum")
+        design = build_design(function)
+        expected = [np.asarray(y, dtype=np.float32) for y in chain.reference]
+        texts = render(design, Batch(chain.inputs, expected, chain.reference))
+    simulation = _simulate(chain, toolchain, design, texts, "float", grow=True)
+    if not simulation.outputs:
+        raise CompileError(f"the simulation of the float design failed:\n{simulation.text}")
+    return simulation
 
 
 def _refuse_useless(inputs: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> None:
@@ -244,42 +304,6 @@ def _write_samples(chain: _Chain, path: Path) -> None:
     np.savez(path, allow_pickle=False, **arrays)
 
 
-def _size_by_simulation(
-    chain: _Chain, toolchain: Toolchain, floats: ModuleOp | None, found: dict[str, Simulation]
-) -> None:
-    """
-    Depths from a run in which a FIFO that is full in a deadlock grows.
-
-    Depths do not depend on the numbers, so the run is that of the float design, which is wanted
-    for its accuracy anyway.
-    """
-    module = chain.module if floats is None else floats
-    function = find_function(module)
-    if floats is not None:
-        ctx = Context()
-        *_, insert_copies, _ = stream_passes(ArrayStreamAssignFormatsPass(), "safe")
-        for each in (ArrayStreamAssignFormatsPass(mode="float"), insert_copies):
-            each.apply(ctx, module)
-    with chain.timed("array-stream-size-fifos"):
-        size_function(function, "minimum")
-        design = build_design(function)
-        expected = [np.asarray(y, dtype=np.float32) for y in chain.reference]
-        texts = render(design, Batch(chain.inputs, expected, chain.reference), chain.options.part)
-    simulation = _simulate(chain, toolchain, design, texts, "float", grow=True)
-    if not simulation.outputs:
-        raise CompileError(f"the simulation of the float design failed:\n{simulation.text}")
-    found["float"] = simulation
-    depth_of = {name: simulation.depths[name] for name in design.fifo_of}
-    order = {id(value): i for i, value in enumerate(fifos_of(function))}
-    depths = {order[id(design.fifo_of[name])]: depth for name, depth in depth_of.items()}
-    target = find_function(chain.module)
-    for index, value in enumerate(fifos_of(target)):
-        given = stream_type(value).capacity
-        chosen = depths[index] if given is None or floats is None else given
-        set_depth(value, chosen)
-    chain.module.verify()
-
-
 def _simulate(
     chain: _Chain,
     toolchain: Toolchain,
@@ -288,11 +312,12 @@ def _simulate(
     kind: str,
     *,
     grow: bool = False,
+    cycles: bool = False,
 ) -> Simulation:
     with chain.timed(f"g++ ({kind})"):
         executable = build(texts, toolchain)
     with chain.timed(f"simulate ({kind})"):
-        return run(executable, design, grow=grow)
+        return run(executable, design, grow=grow, cycles=cycles)
 
 
 def _expected(chain: _Chain, function: FuncOp) -> list[np.ndarray]:
@@ -321,19 +346,37 @@ def _check_words(simulation: Simulation, expected: Sequence[np.ndarray], design:
             )
 
 
+def _check_cycles(simulation: Simulation, sizing: Sizing) -> None:
+    """Raises CompileError where the run took another time than its schedule says."""
+    if simulation.cycles != sizing.latency:
+        raise CompileError(
+            f"the simulated design takes {simulation.cycles} cycles, its schedule "
+            f"{sizing.latency}. This is a mistake of the compiler; please report it with the model"
+        )
+
+
 # The report.
 
 
 def _report(
-    chain: _Chain, function: FuncOp, design: Design, found: dict[str, Simulation]
+    chain: _Chain,
+    function: FuncOp,
+    design: Design,
+    found: dict[str, Simulation],
+    sizing: Sizing,
+    part: FpgaPart,
 ) -> dict[str, Any]:
     streams = [stream_type(v) for v in fifos_of(function)]
     bits = [element_bits(t.element) * t.block.data * (t.capacity or 0) for t in streams]
+    processes = [op for op in function.body.block.ops if isinstance(op, array_stream.ProcessOp)]
+    buffers = [b for op in processes for b in buffers_of(op) if not b.rom]
+    parallelism = _integers(function.attributes.get(PARALLELISM))
+    resources = resources_of(function, part, design.process_of)
     report: dict[str, Any] = {
         "name": design.name,
         "target": "hls",
-        "part": chain.options.part.name,
-        "clock_ns": chain.options.part.clock,
+        "part": part.name,
+        "clock_ns": chain.options.clock,
         "mode": chain.options.mode,
         "graph": chain.graph,
         "streams": {
@@ -345,6 +388,45 @@ def _report(
             "transposes": _count(function, array_stream.TransposeOp),
             "matmuls": _count(function, array_stream.MatmulOp),
         },
+        "timing": {
+            "cycles": sizing.latency,
+            "cycles_unbounded": sizing.latency_unbounded,
+            "cycles_simulated": found[chain.options.mode].cycles
+            if chain.options.mode in found
+            else None,
+            "floor": parallelism.get("floor"),
+            "pace": parallelism.get("cycles"),
+            "fill": parallelism.get("fill"),
+            "macs": parallelism.get("macs"),
+            "lanes": parallelism.get("lanes"),
+            "alpha": chain.options.alpha,
+            "deadlock_free": True,
+            "certificate_checked": True,
+            "microseconds": sizing.latency * chain.options.clock / 1000,
+        },
+        "fifo": {
+            "count": len(streams),
+            "above_2": sum((t.capacity or 0) > 2 for t in streams),
+            "elements": sum(t.block.data * (t.capacity or 0) for t in streams),
+            "bits": sum(bits),
+            "buffer_bits": sum(
+                b.words * b.bits * b.count * (2 if b.pingpong else 1) for b in buffers
+            ),
+            "bram18": resources.fifos.bram18,
+            "bram18_printed": resources.fifos_printed.bram18,
+            "objective": chain.options.objective,
+            "cost": sizing.cost,
+            "lower_bound": sizing.lower_bound,
+            "gap": sizing.gap,
+            "evaluations": sizing.evaluations,
+            "sizing_seconds": round(sizing.seconds, 4),
+        },
+        "resources": {
+            "fits": not resources.short(),
+            "used": asdict(resources.total),
+            "available": asdict(part.capacity),
+            "fraction": {k: round(v, 4) for k, v in resources.fractions.items()},
+        },
         "widths": _widths(function, chain.options),
         "checked": {step: error for step, error in chain.errors.items()},
         "accuracy": _accuracy(chain, design, found),
@@ -352,6 +434,13 @@ def _report(
         "seconds": {k: round(v, 4) for k, v in chain.seconds.items()},
     }
     return report
+
+
+def _integers(attribute: Attribute | None) -> dict[str, int]:
+    """The numbers of a dictionary attribute."""
+    if not isinstance(attribute, DictionaryAttr):
+        return {}
+    return {k: v.value.data for k, v in attribute.data.items() if isinstance(v, IntegerAttr)}
 
 
 def _count(function: FuncOp, kind: type) -> int:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -43,6 +44,12 @@ class Simulation:
             for region in self.report.get("regions", [])
             for fifo in region["fifos"]
         }
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the whole design; None where the run did not count them."""
+        counts = [region["cycles"] for region in self.report.get("regions", [])]
+        return counts[0] if len(counts) == 1 else None
 
     @property
     def overflows(self) -> dict[str, int]:
@@ -115,10 +122,19 @@ def compile_project(folder: Path, header: Path, toolchain: Toolchain, output: Pa
     )
 
 
-def run(executable: Path, design: Design, *, grow: bool = False) -> Simulation:
+def run(
+    executable: Path,
+    design: Design,
+    *,
+    grow: bool = False,
+    cycles: bool = False,
+    depths: Mapping[str, int] | None = None,
+) -> Simulation:
     """
     Run a testbench. With `grow`, a FIFO that is full in a deadlock gets deeper and the run
-    goes on: the depths at the end are free from deadlock.
+    goes on: the depths at the end are free from deadlock. With `cycles` the run counts the
+    cycles of the hardware, and pipelines hold what they hold there. `depths` overrides the
+    depths of FIFOs by name.
     """
     with tempfile.TemporaryDirectory(prefix="inr-") as name:
         folder = Path(name)
@@ -126,7 +142,10 @@ def run(executable: Path, design: Design, *, grow: bool = False) -> Simulation:
             **os.environ,
             "INR_SIM_REPORT": str(folder / "report.json"),
             "INR_SIM_GROW": "1" if grow else "0",
+            "INR_SIM_CYCLES": "1" if cycles else "0",
         }
+        if depths:
+            environment["INR_SIM_DEPTHS"] = ",".join(f"{n}={d}" for n, d in depths.items())
         start = time.perf_counter()
         done = subprocess.run(
             [str(executable), str(folder / "outputs")],

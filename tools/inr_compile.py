@@ -59,9 +59,15 @@ def _compile(options: argparse.Namespace) -> dict[str, Any]:
 
 def _settings(options: argparse.Namespace) -> HlsOptions:
     from ..analysis.targets import find_part
-    from ..lowering.hls_project import Part
     from ..runtime.compiler import HlsOptions
 
+    find_part(options.part)
+    if options.alpha < 0:
+        raise CompileError(f"--alpha {options.alpha}: a design is never faster than unbounded")
+    if not 0 < options.fill <= 1:
+        raise CompileError(f"--fill {options.fill}: a share of the part, above 0 and up to 1")
+    if options.lanes is not None and options.lanes < 1:
+        raise CompileError(f"--lanes {options.lanes}: a design has at least one")
     if options.clock <= 0:
         raise CompileError(f"--clock {options.clock}: the period is a positive number of ns")
     if options.tolerance is not None and options.mode == "float":
@@ -77,7 +83,12 @@ def _settings(options: argparse.Namespace) -> HlsOptions:
         domain=tuple(options.domain) if options.domain is not None else None,
         samples=options.samples,
         calibration=options.calibration,
-        part=Part(find_part(options.part).part, options.clock),
+        part=options.part,
+        clock=options.clock,
+        fill=options.fill,
+        lanes=options.lanes,
+        alpha=options.alpha,
+        objective=options.objective,
         check=options.check,
     )
 
@@ -137,11 +148,21 @@ def _show(console: Console, compiled: Compiled, out: Path | None) -> None:
     for step, size in report["graph"].items():
         graph.add_row(step, str(size["nodes"]), str(size["matmuls"]))
     console.print(graph)
-    streams = report["streams"]
+    streams, timing, fifo = report["streams"], report["timing"], report["fifo"]
     console.print(
-        f"{streams['processes']} processes, {streams['fifos']} FIFOs of "
-        f"{streams['elements']} elements ({streams['bits']} bits) in all"
+        f"{streams['processes']} processes, {fifo['count']} FIFOs of {fifo['elements']} elements "
+        f"({fifo['bits']} bits; no sizing needs fewer than {fifo['lower_bound']:.0f})"
     )
+    console.print(
+        f"{timing['cycles']} cycles a batch ({timing['microseconds']:.1f} µs), "
+        f"{timing['lanes']} lanes for {timing['macs']} multiply-accumulates; "
+        f"{timing['cycles_unbounded']} cycles with unbounded FIFOs, floor {timing['floor']}"
+    )
+    used = ", ".join(
+        f"{kind} {amount} ({report['resources']['fraction'][kind]:.0%})"
+        for kind, amount in report["resources"]["used"].items()
+    )
+    console.print(f"of {report['part']}: {used}")
     if (widths := report["widths"]) is not None:
         console.print(
             f"{widths['activation']}-bit activations by {widths['weight']}-bit weights: "
@@ -207,6 +228,29 @@ def _parser() -> argparse.ArgumentParser:
         "--clock", type=float, default=3.33, metavar="NS", help="clock period (default: 3.33)"
     )
     parser.add_argument(
+        "--lanes", type=int, metavar="N", help="at most N multiply-accumulate units"
+    )
+    parser.add_argument(
+        "--fill",
+        type=float,
+        default=0.8,
+        metavar="SHARE",
+        help="share of the part that processes may take (default: 0.8)",
+    )
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.01,
+        metavar="A",
+        help="how much slower than with unbounded FIFOs, as a fraction (default: 0.01)",
+    )
+    parser.add_argument(
+        "--objective",
+        choices=("bits", "bram", "weighted"),
+        default="bits",
+        help="what FIFOs take the least of (default: bits)",
+    )
+    parser.add_argument(
         "--mode", choices=("fixed", "float"), default="fixed", help="numbers (default: fixed)"
     )
     parser.add_argument("--activation", type=int, default=27, metavar="BITS")
@@ -238,8 +282,7 @@ def _parser() -> argparse.ArgumentParser:
         "--no-check",
         dest="check",
         action="store_false",
-        help="write the project without simulating it (FIFOs then hold whole arrays where "
-        "branches meet)",
+        help="write the project without simulating it",
     )
     parser.add_argument("--json", action="store_true", help="print report.json, nothing else")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
