@@ -17,7 +17,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from inr.analysis.event_engine import Engine
@@ -65,16 +65,12 @@ def siren(order: int, lanes: int) -> Network:
     """The SIREN of the image at its chosen depths, at most so many lanes, on a U50."""
     model = load_spec(f"{SIREN}:image")
     module = import_torch(model.callable, model.example_inputs, order=order).module
-    *streams, copies, depths = stream_passes(ArrayStreamAssignFormatsPass(mode="measured"), "safe")
-    parallelism = ArrayStreamSelectParallelismPass(lanes=lanes)
-    for each in (*graph_passes(), *streams, parallelism, copies, depths):
+    formats = ArrayStreamAssignFormatsPass(mode="measured")
+    streams = stream_passes(formats, ArrayStreamSelectParallelismPass(lanes=lanes))
+    for each in (*graph_passes(), *streams):
         each.apply(Context(), module)
     network, _ = network_of(find_function(module))
-    # Storages follow from the depths that are chosen now.
-    opened = [f if f.internal else replace(f, depth=None, storage=None) for f in network.fifos]
-    network = replace(network, fifos=tuple(opened))
-    sizing = size_fifos(network, bound_below=False)
-    return network.with_depths(list(sizing.depths))
+    return network.with_depths(list(size_fifos(network, bound_below=False).depths))
 
 
 def published() -> Network:

@@ -17,21 +17,40 @@ from inr.frontend.importer import import_torch
 from inr.frontend.spec import load_spec
 from inr.interpreters.graph import find_function
 from inr.lowering.token_rtl import TokenRtlTarget, token_rtl
-from inr.passes.inr_hls_pipeline import InrHlsPipelinePass
+from inr.passes.array_stream_assign_formats import ArrayStreamAssignFormatsPass
+from inr.passes.array_stream_fuse import ArrayStreamFusePass
+from inr.passes.array_stream_insert_copies import ArrayStreamInsertCopiesPass
+from inr.passes.array_stream_size_fifos import ArrayStreamSizeFifosPass
+from inr.passes.convert_inr_to_array_stream import ConvertInrToArrayStreamPass
+from inr.passes.inr_hls_pipeline import InrHlsPipelinePass, graph_passes
 from inr.runtime.verilator import find_verilator, lint, simulate
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 SIREN = Path(__file__).parents[2] / "examples" / "zoo" / "siren.py"
 
 
-@pytest.fixture(scope="module")
-def module() -> ModuleOp:
-    """A SIREN and its gradients at the linear stage."""
+def linear(*passes: ModulePass) -> ModuleOp:
+    """A SIREN and its gradients after some passes."""
     model = load_spec(f"{SIREN}:tiny")
     module = import_torch(model.callable, model.example_inputs, order=1).module
-    InrHlsPipelinePass().apply(Context(), module)
+    for each in passes:
+        each.apply(Context(), module)
     return module
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleOp:
+    """With blocks of one element and one lane, where depths matter most."""
+    return linear(
+        *graph_passes(),
+        ConvertInrToArrayStreamPass(),
+        ArrayStreamFusePass(),
+        ArrayStreamAssignFormatsPass(),
+        ArrayStreamInsertCopiesPass(),
+        ArrayStreamSizeFifosPass(),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +76,9 @@ def at_random_depths(network: Network, seed: int) -> Network:
 
 @pytest.mark.skipif(shutil.which("verilator") is None, reason="verilator is not installed")
 def test_a_siren_and_its_gradients_take_the_predicted_cycles(network: Network):
+    as_compiled, _ = network_of(find_function(linear(InrHlsPipelinePass())))
     variants = [
+        as_compiled,
         network,
         network.with_depths(unbounded(network)),
         *(at_random_depths(network, seed) for seed in range(4)),

@@ -1,4 +1,4 @@
-// RUN: inr-opt -p inr-hls-pipeline -t token-rtl %s | filecheck %s
+// RUN: inr-opt -p convert-inr-to-array-stream,array-stream-fuse,array-stream-assign-formats,array-stream-insert-copies,array-stream-size-fifos -t token-rtl %s | filecheck %s
 // RUN: not inr-opt -t token-rtl %s 2>&1 | filecheck %s --check-prefix=STAGE
 
 // One module for FIFOs, one for each schedule, and the design: its FIFOs, then its processes.
