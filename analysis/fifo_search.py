@@ -4,7 +4,7 @@ Depths by descent: every FIFO in turn to the least depth that keeps the network 
 The answer depends on the order, because FIFOs on the branches of a fork and its join share what
 has to be held: the one that is visited last carries it. Visiting readers before writers is good in
 general, since a FIFO that is cheap to make deep stands early, before a fork, a broadcast or an
-expansion; some other orders are tried too and the best kept.
+expansion; another order is tried too and the better kept.
 """
 
 from __future__ import annotations

@@ -194,6 +194,19 @@ def test_published_network_at_full_speed() -> None:
     assert sizing.lower_bound >= 10_424 * 32
 
 
+@given(joins())
+@settings(max_examples=50, deadline=None)
+def test_no_single_fifo_can_be_shallower(network: Network) -> None:
+    fifos = tuple(replace(fifo, storage="srl") for fifo in network.fifos)
+    network = replace(network, fifos=fifos)
+    sizing = size_fifos(network, 0.0)
+    engine = Engine(network)
+    for f, depth in enumerate(sizing.depths):
+        if depth > 2:
+            less = [*sizing.depths[:f], depth - 1, *sizing.depths[f + 1 :]]
+            assert engine.run(less, sizing.latency_unbounded).latency is None
+
+
 def test_given_depths_stay() -> None:
     network = fork_and_join()
     for depth in (10, 70):
