@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compile(options: argparse.Namespace) -> dict[str, Any]:
     # Imported here: `inr-compile --help` must not wait for torch.
     from rich.console import Console
+    from xdsl.printer import Printer
 
     from ..lowering.hls_project import refuse_existing, write_project
     from ..runtime.toolchain import find_toolchain
@@ -50,7 +52,9 @@ def _compile(options: argparse.Namespace) -> dict[str, Any]:
     compiled = _run(options, settings, console, seconds)
     compiled.report["seconds"] = {**seconds, **compiled.report["seconds"]}
     compiled.texts["report.json"] = json.dumps(compiled.report, indent=2) + "\n"
-    compiled.texts["design.mlir"] = f"{compiled.module}\n"
+    text = StringIO()
+    Printer(stream=text).print_op(compiled.module)
+    compiled.texts["design.mlir"] = f"{text.getvalue()}\n"
     if options.out is not None:
         write_project(compiled.texts, options.out, force=options.force)
     _show(console, compiled, options.out)
