@@ -111,6 +111,7 @@ def _run(
     written_at: Ints,
     read_at: Ints,
     bound: int,
+    lateness: Ints,  # of each process: most cycles behind its gaps with which it ends by the bound
     pc: Ints,
     stage: Ints,
     loops: Ints,
@@ -129,6 +130,7 @@ def _run(
     place = np.empty(ends.size, np.int64)
     freed_place = np.empty(ends.size, np.int64)
     first_bound = np.empty(ends.size, np.int64)
+    elapsed = np.zeros(processes, np.int64)
     unfinished = processes
     while waiting > 0:
         p = queue[head]
@@ -180,6 +182,8 @@ def _run(
             # One gap late or early: the loops below add the same gap to every stage.
             if k == 0:
                 t += code[at, _FIRST] - gap
+                elapsed[p] += code[at, _FIRST] - gap
+            elapsed[p] += m * gap
             if w0 - r0 == 1 and end == w0:
                 f = ends[r0]
                 x = base[f] + (read[f] & mask[f])
@@ -262,7 +266,7 @@ def _run(
             if k == count:
                 k = 0
                 at += 1
-            if bound > 0 and t > bound:
+            if bound > 0 and (t > bound or t - elapsed[p] > lateness[p]):
                 pc[p], stage[p], last[p] = at, k, t
                 return EXCEEDED
         pc[p], stage[p], last[p] = at, k, t
@@ -373,8 +377,14 @@ class Engine:
         raw: Ints,
         bound: int | None = None,
         record: Collection[int] = (),
+        lateness: Ints | None = None,
     ) -> Run:
-        """`run` without any check, for many runs: depths (0 is unbounded) and delays by FIFO."""
+        """
+        `run` without any check, for many runs: depths (0 is unbounded) and delays by FIFO.
+
+        `lateness` of each process, shape (processes,), may say how far it can fall behind its
+        own gaps and still end in time; it lets a run that goes beyond its bound end early.
+        """
         network, program = self.network, self.program
         tokens = network.tokens
         kept = np.where(depth > 0, np.minimum(depth, tokens), tokens)
@@ -399,6 +409,7 @@ class Engine:
             written_at,
             read_at,
             bound or 0,
+            np.full(processes, program.horizon) if lateness is None else lateness,
             pc,
             stage,
             np.zeros(len(program.code), dtype=np.int64),

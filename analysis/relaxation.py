@@ -378,6 +378,17 @@ class Relaxation:
             last += bound - self.bound
         self.bound = bound
 
+    def lateness(self) -> Ints:
+        """How far each process can fall behind its gaps and end by the bound; see `run_arrays`."""
+        last_write, last_read = self._latest
+        late = np.full(len(self.engine.network.processes), self.bound, dtype=np.int64)
+        for p, process in enumerate(self.engine.network.processes):
+            for ends, latest_cycle in ((process.writes, last_write), (process.reads, last_read)):
+                for f in ends:
+                    stages = self._last_stage(p, f)
+                    late[p] = min(late[p], int(latest_cycle[self.base[f + 1] - 1]) - stages)
+        return late
+
     def state(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Depths, delays and schedule, for `restore`."""
         return self.depth.copy(), self.raw.copy(), self.written.copy(), self.read.copy()

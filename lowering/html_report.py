@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import log2
 from typing import Any
 
@@ -80,8 +81,8 @@ class ReportDetails:
 
     processes: tuple[ProcessDetail, ...] = ()
     fifos: tuple[FifoDetail, ...] = ()
-    critical: frozenset[str] = frozenset()
-    """The processes on the path that decides the latency."""
+    critical: tuple[str, ...] = ()
+    """The processes on the path that decides the latency, in the order of the streams."""
     cycles: int | None = None
     parallelism: Mapping[str, int] = field(default_factory=dict[str, int])
     """What `array-stream-select-parallelism` says of the function."""
@@ -189,7 +190,7 @@ def gather_details(
     return ReportDetails(
         processes=processes,
         fifos=tuple(details),
-        critical=frozenset(names[op] for op in _critical(ops, {op: busy[names[op]] for op in ops})),
+        critical=tuple(names[op] for op in _critical(ops, {op: busy[names[op]] for op in ops})),
         cycles=run.latency,
         parallelism={k: v.value.data for k, v in entries.items() if isinstance(v, IntegerAttr)},
         used=estimate.total if estimate else None,
@@ -262,7 +263,7 @@ def _envelope(written: Any, read: Any, cycles: int) -> tuple[int, ...]:
 
 def _critical(
     ops: list[array_stream.ProcessOp], busy: Mapping[array_stream.ProcessOp, int]
-) -> set[array_stream.ProcessOp]:
+) -> list[array_stream.ProcessOp]:
     """
     The path with the longest delays that leads through the slowest process: what comes before it
     delays its start, what comes after it the end.
@@ -277,12 +278,11 @@ def _critical(
     slowest = max(ops, key=busy.__getitem__)
     to_start = _longest(ops, before)
     to_end = _longest(reversed(ops), after)
-    path = {slowest}
-    for joined, distance in ((before, to_start), (after, to_end)):
-        op = slowest
-        while joined[op]:
-            op = max(joined[op], key=distance.__getitem__)
-            path.add(op)
+    path = [slowest]
+    while joined := before[path[0]]:
+        path.insert(0, max(joined, key=to_start.__getitem__))
+    while joined := after[path[-1]]:
+        path.append(max(joined, key=to_end.__getitem__))
     return path
 
 
@@ -379,12 +379,13 @@ def _drawn(details: ReportDetails, slowest: int) -> _Drawing | None:
                 bool(slowest) and process.cycles == slowest,
             )
         )
+    steps = set(pairwise(details.critical))
     lines = [
         _Line(
             fifo,
             _curve([(x * COLUMN, y * row) for x, y in route]),
             1 + 0.7 * log2(max(fifo.depth, 1)),
-            fifo.source in details.critical and fifo.target in details.critical,
+            (fifo.source, fifo.target) in steps,
         )
         for fifo, route in zip(details.fifos, placed.routes, strict=True)
     ]

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from inr.tools import inr_compile, inr_report  # noqa: E402
+from inr.tools import inr_compile, inr_report
 
 ROOT = Path(__file__).parents[2]
 
