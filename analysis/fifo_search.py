@@ -158,6 +158,8 @@ class Search:
         heavy.sort(key=lambda f: (-self.fifos[f].width * int(depth[f]), f))
         ladder = {f: levels(self.fifos[f], int(depth[f]), self.objective) for f in heavy}
         groups = [heavy] if heavy else []
+        self._relaxation.extend(bound)
+        lateness = self._relaxation.lateness
         while groups and trials > 0:
             group = groups.pop(0)
             lower = depth.copy()
@@ -168,7 +170,8 @@ class Search:
                 continue
             trials -= 1
             self.evaluations += 1
-            if self.engine.run_arrays(lower, self.delays(lower), bound).latency is not None:
+            run = self.engine.run_arrays(lower, self.delays(lower), bound, lateness=lateness)
+            if run.latency is not None:
                 depth = lower
                 groups.insert(0, group)
             elif len(group) > 1:

@@ -246,15 +246,17 @@ def _repair(
     return REPAIRED
 
 
-def latest(network: Network, bound: int, raw: Ints) -> tuple[Ints, Ints]:
+def latest(network: Network, bound: int, raw: Ints) -> tuple[Ints, Ints, Ints]:
     """
     The last cycle in which each token can be written and read when everything has to end by
-    `bound` and no FIFO is ever full, as two arrays of all tokens in the order of the FIFOs.
+    `bound` and no FIFO is ever full, as two arrays of all tokens in the order of the FIFOs; and
+    how far each process can then fall behind its own gaps, shape (processes,).
     """
     tokens = network.tokens
     base = np.concatenate(([0], np.cumsum(tokens)))
     latest_write = np.full(base[-1], bound, dtype=np.int64)
     latest_read = np.full(base[-1], bound, dtype=np.int64)
+    lateness = np.full(len(network.processes), bound, dtype=np.int64)
     for p in reversed(network.topological_order):
         stages = write_out(network.processes[p].body)
         cycle = np.full(len(stages.gaps), bound, dtype=np.int64)
@@ -267,7 +269,9 @@ def latest(network: Network, bound: int, raw: Ints) -> tuple[Ints, Ints]:
             latest_write[base[f] : base[f + 1]] = cycle[at]
         for f, at in stages.reads.items():
             latest_read[base[f] : base[f + 1]] = cycle[at]
-    return latest_write, latest_read
+        if len(cycle):
+            lateness[p] = cycle[-1] - elapsed[-1]
+    return latest_write, latest_read, lateness
 
 
 class Relaxation:
@@ -275,7 +279,8 @@ class Relaxation:
     The earliest schedule of a network, kept up to date while FIFOs become shallower or slower.
 
     Starts from `depth` (0 is unbounded) and `raw`, at which the network must not deadlock and must
-    end by `bound`; raises ValueError otherwise. `evaluations` counts calls of `tighten`.
+    end by `bound`; raises ValueError otherwise. `evaluations` counts calls of `tighten`, and
+    `lateness` says how far each process can fall behind its own gaps and end by `bound`.
     """
 
     def __init__(self, engine: Engine, depth: Ints, raw: Ints, bound: int):
@@ -286,7 +291,7 @@ class Relaxation:
         everything = range(len(network.fifos))
         self.base = np.concatenate(([0], np.cumsum(network.tokens)))
         self._load(engine.run_arrays(self.depth, self.raw, bound, everything))
-        last_write, last_read = latest(network, bound, self.raw)
+        last_write, last_read, self.lateness = latest(network, bound, self.raw)
         self._latest = last_write.astype(self.written.dtype), last_read.astype(self.read.dtype)
         self._saved = np.empty_like(self.written), np.empty_like(self.read)
         own = [[*process.reads, *process.writes] for process in network.processes]
@@ -359,7 +364,9 @@ class Relaxation:
         run = None
         if outcome == EXHAUSTED and budget is None:
             everything = range(len(self.depth)) if keep else ()
-            run = self.engine.run_arrays(self.depth, self.raw, self.bound, everything)
+            run = self.engine.run_arrays(
+                self.depth, self.raw, self.bound, everything, self.lateness
+            )
             if run.latency is not None and keep:
                 self._load(run)
                 return True
@@ -374,20 +381,9 @@ class Relaxation:
 
     def extend(self, bound: int) -> None:
         """Allow the network to end later, by `bound`."""
-        for last in self._latest:
+        for last in (*self._latest, self.lateness):
             last += bound - self.bound
         self.bound = bound
-
-    def lateness(self) -> Ints:
-        """How far each process can fall behind its gaps and end by the bound; see `run_arrays`."""
-        last_write, last_read = self._latest
-        late = np.full(len(self.engine.network.processes), self.bound, dtype=np.int64)
-        for p, process in enumerate(self.engine.network.processes):
-            for ends, latest_cycle in ((process.writes, last_write), (process.reads, last_read)):
-                for f in ends:
-                    stages = self._last_stage(p, f)
-                    late[p] = min(late[p], int(latest_cycle[self.base[f + 1] - 1]) - stages)
-        return late
 
     def state(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Depths, delays and schedule, for `restore`."""

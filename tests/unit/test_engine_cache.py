@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import pytest
 from inr.analysis.jit import compiled
@@ -9,18 +11,19 @@ from inr.analysis.jit import compiled
 
 def test_without_a_folder_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    njit = numba.njit
+    njit: Any = numba.njit
 
-    def refuse(function: object, *, cache: bool = False, nogil: bool) -> object:
-        asked.append(cache)
-        if cache:
+    def refuse(*functions: Any, **options: Any) -> Any:
+        asked.append(options.get("cache", False))
+        if asked[-1]:
             raise RuntimeError("cannot cache function: no locator available")
-        return njit(function, nogil=nogil)
-
-    monkeypatch.setattr(numba, "njit", refuse)
+        return njit(*functions, **options)
 
     def double(x: int) -> int:
         return 2 * x
 
-    assert compiled(double)(21) == 42
+    monkeypatch.setattr(numba, "njit", refuse)
+    made = compiled(double)
+    monkeypatch.undo()
+    assert made(21) == 42
     assert asked == [True, False]

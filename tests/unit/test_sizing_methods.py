@@ -16,7 +16,7 @@ from inr.analysis.event_engine import Engine, latency, unbounded
 from inr.analysis.fifo_cost import METHODS, bram18, cost, least_depth, levels, raw_at
 from inr.analysis.fifo_sizing import Sizing, size_fifos
 from inr.analysis.network import Fifo, Network, Process, Segment, rigid_pipeline
-from inr.analysis.relaxation import Relaxation
+from inr.analysis.relaxation import Relaxation, latest
 from inr.errors import CompileError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -170,6 +170,22 @@ def test_repair_is_the_run_from_scratch(network: Network, data: st.DataObject) -
             assert np.array_equal(relaxation.depth, tried)
         assert np.array_equal(relaxation.written, np.concatenate([*run.written_at.values()]))
         assert np.array_equal(relaxation.read, np.concatenate([*run.read_at.values()]))
+
+
+@given(joins(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_lateness_only_ends_runs_that_are_too_long(network: Network, data: st.DataObject) -> None:
+    engine = Engine(network)
+    count = len(network.fifos)
+    free = engine.run(unbounded(network), raw=[1] * count)
+    assert free.latency is not None
+    bound = free.latency + data.draw(st.integers(0, 10))
+    depths = [data.draw(st.integers(1, 8)) for _ in range(count)]
+    depth = np.array(depths, dtype=np.int64)
+    raw = np.array([raw_at(f, d) for f, d in zip(network.fifos, depths, strict=True)])
+    _, _, lateness = latest(network, bound, np.ones(count, dtype=np.int64))
+    early = engine.run_arrays(depth, raw, bound, lateness=lateness)
+    assert early.latency == engine.run_arrays(depth, raw, bound).latency
 
 
 def published() -> Network:
