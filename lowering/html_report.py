@@ -19,6 +19,8 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from ..analysis.certificate import Certificate
+from ..analysis.critical_path import critical_path
 from ..analysis.event_engine import Engine
 from ..analysis.network import Body, Network, Segment
 from ..analysis.operators import lanes_of
@@ -81,8 +83,12 @@ class ReportDetails:
 
     processes: tuple[ProcessDetail, ...] = ()
     fifos: tuple[FifoDetail, ...] = ()
-    critical: tuple[str, ...] = ()
-    """The processes on the path that decides the latency, in the order of the streams."""
+    critical: frozenset[str] = frozenset()
+    """The processes and FIFOs on the path that decides the latency."""
+    full: frozenset[str] = frozenset()
+    """The FIFOs among them whose space is waited for on it."""
+    exact: bool = False
+    """Whether the path is that of a run, or the one with the longest delays."""
     cycles: int | None = None
     parallelism: Mapping[str, int] = field(default_factory=dict[str, int])
     """What `array-stream-select-parallelism` says of the function."""
@@ -143,12 +149,15 @@ def gather_details(
     function: FuncOp,
     design: Design,
     part: FpgaPart | None = None,
+    certificate: Certificate | None = None,
 ) -> ReportDetails:
     """
     All that can be known of a sized function at the linear stage whose C++ is `design`.
 
     The time is that of the event engine at the depths of the function; it is left out where these
-    deadlock. Raises CompileError for a function at another stage.
+    deadlock. The critical path is that of `certificate`, which must hold the earliest schedule at
+    these depths, as that of a sizing does; without one it is estimated from the processes' delays.
+    Raises CompileError for a function at another stage.
     """
     ops = [
         op
@@ -159,7 +168,7 @@ def gather_details(
         op: process.name for op, process in zip(ops, design.processes, strict=True)
     }
     streams = {value: name for name, value in design.fifo_of.items()}
-    network, fifos = network_of(function, {**names})
+    network, fifos = network_of(function, {**names, **streams})
     deepest = sorted(
         range(len(fifos)),
         key=lambda f: -(network.fifos[f].depth or 0) * network.fifos[f].width,
@@ -185,12 +194,21 @@ def gather_details(
             peak = run.occupancy(index)
             curve = _envelope(run.written_at[index], run.read_at[index], run.latency)
         details.append(_fifo(value, streams[value], names, peak, curve))
+    if certificate is not None:
+        critical, full = _traced(network, certificate)
+    else:
+        path = [names[op] for op in _slowest_path(ops, {op: busy[names[op]] for op in ops})]
+        steps = set(pairwise(path))
+        joining = {f.name for f in details if (f.source, f.target) in steps}
+        critical, full = {*path, *joining}, set[str]()
     chosen = function.attributes.get(PARALLELISM)
     entries = chosen.data if isinstance(chosen, DictionaryAttr) else {}
     return ReportDetails(
         processes=processes,
         fifos=tuple(details),
-        critical=tuple(names[op] for op in _critical(ops, {op: busy[names[op]] for op in ops})),
+        critical=frozenset(critical),
+        full=frozenset(full),
+        exact=certificate is not None,
         cycles=run.latency,
         parallelism={k: v.value.data for k, v in entries.items() if isinstance(v, IntegerAttr)},
         used=estimate.total if estimate else None,
@@ -261,7 +279,19 @@ def _envelope(written: Any, read: Any, cycles: int) -> tuple[int, ...]:
     return tuple(int(n) for n in most)
 
 
-def _critical(
+def _traced(network: Network, certificate: Certificate) -> tuple[set[str], set[str]]:
+    """The processes and FIFOs that explain the latency, and the FIFOs that are full on the way."""
+    steps = critical_path(network, certificate)
+    on_path = {network.processes[step.process].name.split(".")[0] for step in steps}
+    waited = [s for s in steps if s.fifo is not None and not network.fifos[s.fifo].internal]
+    fifos = {network.fifos[s.fifo].name for s in waited if s.fifo is not None}
+    full = {
+        network.fifos[s.fifo].name for s in waited if s.fifo is not None and s.reason == "space"
+    }
+    return on_path | fifos, full
+
+
+def _slowest_path(
     ops: list[array_stream.ProcessOp], busy: Mapping[array_stream.ProcessOp, int]
 ) -> list[array_stream.ProcessOp]:
     """
@@ -340,6 +370,7 @@ class _Line:
     path: str
     width: float
     critical: bool
+    full: bool
 
 
 @dataclass(frozen=True)
@@ -379,13 +410,13 @@ def _drawn(details: ReportDetails, slowest: int) -> _Drawing | None:
                 bool(slowest) and process.cycles == slowest,
             )
         )
-    steps = set(pairwise(details.critical))
     lines = [
         _Line(
             fifo,
             _curve([(x * COLUMN, y * row) for x, y in route]),
             1 + 0.7 * log2(max(fifo.depth, 1)),
-            (fifo.source, fifo.target) in steps,
+            fifo.name in details.critical,
+            fifo.name in details.full,
         )
         for fifo, route in zip(details.fifos, placed.routes, strict=True)
     ]

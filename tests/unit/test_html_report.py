@@ -9,12 +9,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 
+import networkx as nx
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from inr.analysis.certificate import certify  # noqa: E402
 from inr.analysis.event_engine import Engine, latency  # noqa: E402
+from inr.analysis.fifo_sizing import size_fifos  # noqa: E402
 from inr.analysis.schedules import network_of  # noqa: E402
 from inr.analysis.targets import find_part  # noqa: E402
 from inr.frontend.importer import import_torch  # noqa: E402
@@ -37,7 +40,7 @@ from inr.passes.array_stream_insert_copies import ArrayStreamInsertCopiesPass  #
 from inr.passes.array_stream_select_parallelism import (  # noqa: E402
     ArrayStreamSelectParallelismPass,
 )
-from inr.passes.array_stream_size_fifos import size_function  # noqa: E402
+from inr.passes.array_stream_size_fifos import set_depth, size_function  # noqa: E402
 from inr.passes.convert_inr_to_array_stream import ConvertInrToArrayStreamPass  # noqa: E402
 from inr.passes.inr_hls_pipeline import graph_passes  # noqa: E402
 from xdsl.context import Context  # noqa: E402
@@ -74,7 +77,12 @@ def _sized(method: str = "safe"):
     ):
         each.apply(Context(), module)
     function = find_function(module)
-    size_function(function, method)
+    if method == "sized":
+        network, fifos = network_of(function)
+        for value, depth in zip(fifos, size_fifos(network).depths, strict=False):
+            set_depth(value, depth)
+    else:
+        size_function(function, method)
     return function, build_design(function)
 
 
@@ -127,8 +135,7 @@ def test_page_of_a_design() -> None:
     page = _parse(html)
     assert sorted(page.names) == sorted(p.name for p in details.processes)
     assert page.seen.count("path") == len(details.fifos)
-    steps = set(itertools.pairwise(details.critical))
-    marked = [f for f in details.fifos if (f.source, f.target) in steps]
+    marked = [f for f in details.fifos if f.name in details.critical]
     assert len(re.findall(r'<path class="[a-z]+ critical"', html)) == len(marked) > 5
     for heading in (
         "Dataflow",
@@ -164,15 +171,45 @@ def test_the_numbers_are_those_of_the_analyses() -> None:
     assert details.used.dsp == sum(r.dsp for r in parts) == details.parallelism["dsp"]
 
 
-def test_critical_path_leads_from_an_input_to_an_output_through_the_slowest() -> None:
+def test_path_of_delays_leads_from_an_input_to_an_output_through_the_slowest() -> None:
     details = _details()
-    joined = {(f.source, f.target) for f in details.fifos}
-    kind = {p.name: p.kind for p in details.processes}
-    assert set(itertools.pairwise(details.critical)) <= joined
-    assert kind[details.critical[0]] in ("read", "constant")
-    assert kind[details.critical[-1]] == "write"
+    assert not details.exact
+    path = [f for f in details.fifos if f.name in details.critical]
+    kind = {p.name: p.kind for p in details.processes if p.name in details.critical}
+    joined = nx.DiGraph([(f.source, f.target) for f in path])
+    assert set(joined) == set(kind)
+    assert nx.dag_longest_path_length(joined) == len(kind) - 1
+    order = list(nx.topological_sort(joined))
+    assert kind[order[0]] in ("read", "constant")
+    assert kind[order[-1]] == "write"
     slowest = max(p.cycles or 0 for p in details.processes)
     assert any(p.cycles == slowest and p.name in details.critical for p in details.processes)
+
+
+def test_path_of_a_run() -> None:
+    """FIFOs that are full on it are marked; deeper ones make the run no slower."""
+    function, design = _sized("sized")
+    network, _ = network_of(function)
+    run = Engine(network).run(record=range(len(network.fifos)))
+    certificate = certify(network, run.written_at, run.read_at)
+    details = gather_details(function, design, find_part("xcu50"), certificate)
+    assert details.exact
+    names = {p.name for p in details.processes}
+    fifos = {f.name: f for f in details.fifos}
+    assert details.critical <= names | set(fifos)
+    assert details.full <= details.critical & set(fifos)
+    assert any(p.kind == "write" and p.name in details.critical for p in details.processes)
+    for name in details.critical & set(fifos):
+        assert {fifos[name].source, fifos[name].target} <= details.critical
+    html = render_report(REPORT, details)
+    _parse(html)
+    assert len(re.findall(r'<path class="[a-z]+ critical full"', html)) == len(details.full)
+    depths = [
+        None if f.name in details.full else depth
+        for f, depth in zip(details.fifos, network.depths, strict=False)
+    ]
+    inside = list(network.depths)[len(depths) :]
+    assert latency(network, [*depths, *inside]) <= latency(network)
 
 
 def test_occupancy_is_that_of_the_run() -> None:
