@@ -420,6 +420,8 @@ def _drawn(details: ReportDetails, slowest: int) -> _Drawing | None:
         )
         for fifo, route in zip(details.fifos, placed.routes, strict=True)
     ]
+    # Where lines run over each other, the path is on top.
+    lines.sort(key=lambda line: line.critical)
     width, height = (placed.columns - 1) * COLUMN + BOX_WIDTH, (placed.rows - 1) * row + BOX_HEIGHT
     return _Drawing(boxes, lines, width, height)
 
