@@ -1,6 +1,6 @@
-// RUN: inr-opt -p inr-hls-pipeline -t hls-cpp %s | filecheck %s
-// RUN: inr-opt -p inr-hls-pipeline %s | inr-opt -t hls-cpp | filecheck %s
-// RUN: inr-opt -p 'inr-hls-pipeline{mode=float}' -t hls-cpp %s | filecheck %s --check-prefix=FLOAT
+// RUN: inr-opt -p convert-torch-to-inr,inr-fold-transpose,inr-cse,inr-simplify,inr-cse,convert-inr-to-array-stream,array-stream-fuse,array-stream-assign-formats,array-stream-insert-copies,array-stream-size-fifos -t hls-cpp %s | filecheck %s
+// RUN: inr-opt -p convert-torch-to-inr,inr-fold-transpose,inr-cse,inr-simplify,inr-cse,convert-inr-to-array-stream,array-stream-fuse,array-stream-assign-formats,array-stream-insert-copies,array-stream-size-fifos %s | inr-opt -t hls-cpp | filecheck %s
+// RUN: inr-opt -p 'convert-torch-to-inr,inr-fold-transpose,inr-cse,inr-simplify,inr-cse,convert-inr-to-array-stream,array-stream-fuse,array-stream-assign-formats{mode=float},array-stream-insert-copies,array-stream-size-fifos' -t hls-cpp %s | filecheck %s --check-prefix=FLOAT
 // RUN: not inr-opt -t hls-cpp %s 2>&1 | filecheck %s --check-prefix=STAGE
 // RUN: not inr-opt -p convert-inr-to-array-stream,array-stream-insert-copies,array-stream-size-fifos -t hls-cpp %s 2>&1 | filecheck %s --check-prefix=FORMAT
 // RUN: not inr-opt -p convert-inr-to-array-stream,array-stream-assign-formats,array-stream-insert-copies -t hls-cpp %s 2>&1 | filecheck %s --check-prefix=DEPTH
