@@ -39,8 +39,11 @@ WHOLE_RUNS = 90_000_000
 
 MOST_WHOLE_RUNS = 12
 
-PROBES = 12
+PROBES = 8
 """Probes of a path, about: bisection over its depth."""
+
+RESOLUTION = 64
+"""Bisection ends within one in so many of the known depth."""
 
 PART = 100
 """How close to the known depth a whole run looks: within one in so many."""
@@ -189,8 +192,10 @@ class _Probe:
 
 def _least_total(probe: _Probe, least: int, most: int, budget: int) -> int:
     """Tokens, up to `most`, that the FIFOs of a path must hold together as far as is proven."""
-    low, high = least, most
-    while low < high:
+    if most == least or probe.fails(most - 1, budget):
+        return most
+    low, high = least, most - 1
+    while high - low > most // RESOLUTION:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if probe.fails(middle, budget) else (low, middle)
     return low

@@ -155,7 +155,7 @@ class Search:
         """
         depth = depth.copy()
         heavy = [f for f in self.open if depth[f] > least_depth(self.fifos[f])]
-        heavy.sort(key=lambda f: (-self.fifos[f].width * int(depth[f]), f))
+        heavy.sort(key=lambda f: (self.fifos[f].width * int(depth[f]), f))
         ladder = {f: levels(self.fifos[f], int(depth[f]), self.objective) for f in heavy}
         groups = [heavy] if heavy else []
         self._relaxation.extend(bound)

@@ -207,7 +207,7 @@ def test_published_network_at_full_speed() -> None:
     check(network, sizing, 0.0)
     assert sizing.latency == 563_773
     assert sum(sizing.depths) <= 13_245
-    assert sizing.lower_bound >= 10_424 * 32
+    assert sizing.lower_bound >= 10_400 * 32
 
 
 @given(joins())
