@@ -435,7 +435,8 @@ class Search:
             f"{name} does not fit {self.part.name} even with each product at its fewest lanes and "
             "each stream at its smallest blocks:\n"
             + "\n".join(rows)
-            + "\ntake a larger part, narrower numbers, a lower order or fewer outputs"
+            + "\ntake a larger part, or allow more of this one; narrower numbers, a lower order or "
+            "fewer outputs need less"
         )
 
 

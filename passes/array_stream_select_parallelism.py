@@ -31,8 +31,8 @@ The function's attribute `array_stream.parallelism` says what was found: `cycles
 `macs`, and the `lut`, `ff`, `bram18`, `uram` and `dsp` of the processes (FIFOs have no size yet);
 `floor`, the cycles below which nothing goes: the larger of MACs over the lanes that the limits
 allow and of the longest chain of pipeline depths; `fill`, the cycles by which the end of the
-longest chain is behind its beginning, so that a batch takes T + `fill` at most. A function that
-has the attribute is left as it is.
+longest chain is behind its beginning: with FIFOs that never fill a batch takes about T + `fill`,
+and on no model of the zoo more. A function that has the attribute is left as it is.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def test_no_process_takes_longer_than_it_says(
     _, function, said = _selected(spec, order, mode, **options)
     network, _ = network_of(function)
     assert _busy(network) == said["cycles"]
-    assert latency(network, unbounded(network)) <= said["cycles"] + said["fill"]
+    assert said["floor"] <= latency(network, unbounded(network)) <= said["cycles"] + said["fill"]
 
 
 def test_the_search_finds_what_trying_everything_finds() -> None:

@@ -13,7 +13,7 @@
 // SHORT:      error: two does not fit xcu50 even with each product at its fewest lanes
 // SHORT-NEXT:   needed   allowed  short of
 // SHORT:      dsp{{ +}}5{{ +}}1{{ +}}4
-// SHORT-NEXT: take a larger part
+// SHORT-NEXT: take a larger part, or allow more of this one;
 
 // One product of a 16 x 16 weight and one of two streams by it: of 40 lanes each stream gets 8. With
 // a whole part, blocks grow with the lanes and are the same at both ends of a stream.
