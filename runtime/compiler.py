@@ -220,7 +220,7 @@ def compile_hls(
         found[options.mode] = simulation
     report = _report(chain, function, design, found, sizing, part)
     with chain.timed("report"):
-        add_report(texts, report, gather_details(function, design, part))
+        add_report(texts, report, gather_details(function, design, part, sizing.certificate))
     return Compiled(module, design, texts, report, sizing, simulation)
 
 
