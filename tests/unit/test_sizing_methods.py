@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from inr.analysis.certificate import violation
 from inr.analysis.event_engine import Engine, latency, unbounded
 from inr.analysis.fifo_cost import METHODS, bram18, cost, least_depth, levels, raw_at
+from inr.analysis.fifo_search import Search, reference
 from inr.analysis.fifo_sizing import Sizing, size_fifos
 from inr.analysis.network import Fifo, Network, Process, Segment, rigid_pipeline
 from inr.analysis.relaxation import Relaxation, latest
@@ -221,6 +222,45 @@ def test_no_single_fifo_can_be_shallower(network: Network) -> None:
         if depth > 2:
             less = [*sizing.depths[:f], depth - 1, *sizing.depths[f + 1 :]]
             assert engine.run(less, sizing.latency_unbounded).latency is None
+
+
+def test_the_delay_of_a_memory_is_kept_free() -> None:
+    """
+    X has to be a memory, and its second cycle of delay is all that L* leaves over shift registers.
+    Y comes first, and would take that cycle if it were not known.
+    """
+    y, x, z = range(3)
+    network = Network(
+        (
+            Process(
+                "writer",
+                (
+                    Segment(4, 1, 1, writes=(y,)),
+                    Segment(4, 16, 1, writes=(x,)),
+                    Segment(1, 7, 1, writes=(z,)),
+                ),
+            ),
+            Process(
+                "reader",
+                (
+                    Segment(4, 1, 2, reads=(y,)),
+                    Segment(4, 1, 3, reads=(x,)),
+                    Segment(1, 1, 1, reads=(z,)),
+                ),
+            ),
+        ),
+        (Fifo("Y", 8), Fifo("X", 600), Fifo("Z", 8)),
+    )
+    engine = Engine(network)
+    start = reference(engine, {})
+    assert start is not None
+    assert (start.latency, list(start.raw)) == (32, [1, 2, 1])
+    search = Search(engine, start, {}, "bits")
+    assert list(search.descend([y, x, z]).depth) == [3, 3, 2]
+    assert search.memories == {x}
+    sizing = size_fifos(network, 0.0)
+    check(network, sizing, 0.0)
+    assert sizing.cost == size_fifos(network, 0.0, method="exact").cost
 
 
 def test_given_depths_stay() -> None:
