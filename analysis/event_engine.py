@@ -348,6 +348,8 @@ class Engine:
     def __init__(self, network: Network):
         self.network = network
         self.program = assemble(network)
+        # A process without stages takes part in nothing, also not in the latency.
+        self._works = np.array([p.stages > 0 for p in network.processes], dtype=np.bool_)
         # 32 bits where no cycle can overflow them: half the memory traffic.
         fits = self.program.horizon < 2**31
         self._dtype: type[np.int32 | np.int64] = np.int32 if fits else np.int64
@@ -421,7 +423,7 @@ class Engine:
         if outcome == DEADLOCKED:
             deadlock = self._wait_for_cycle(depth, pc, written, read)
         return Run(
-            int(last.max(initial=0)) if outcome == FINISHED else None,
+            int(last[self._works].max(initial=0)) if outcome == FINISHED else None,
             deadlock,
             {f: written_at[base[f] : base[f] + written[f]] for f in record},
             {f: read_at[base[f] : base[f] + read[f]] for f in record},

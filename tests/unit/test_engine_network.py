@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from inr.analysis.event_engine import Engine, latency
-from inr.analysis.happens_before import LARGEST, happens_before
+from inr.analysis.happens_before import LARGEST, happens_before, latency_of
 from inr.analysis.network import (
     Fifo,
     Network,
@@ -118,6 +118,11 @@ def test_rigid_pipeline_with_fewer_iterations_than_stages() -> None:
 def test_starts_follow_the_stream() -> None:
     network = joined(True, 1).with_starts()
     assert [process.start for process in network.processes] == [0, 1, 2]
+
+
+def test_a_process_without_stages_takes_no_time() -> None:
+    network = Network((source(1, 0), Process("idle", (), 9), sink(1, 0)), (Fifo("f", 8, 2),))
+    assert latency(network) == latency_of(happens_before(network)) == 2
 
 
 def test_no_graph_of_a_large_network() -> None:
