@@ -24,6 +24,10 @@ from .relaxation import Relaxation
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
+PART, LEAST_WORK = 8, 100_000
+"""A trial may touch so many stages: one in `PART` of a run's events, or `LEAST_WORK`."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """
@@ -135,11 +139,14 @@ class Search:
         if f in self.memories:
             allowed = [d for d in allowed if storage_at(self.fifos[f], d) != "srl"] or allowed[-1:]
         low, high = -1, len(allowed)
+        budget = max(self.engine.network.events // PART, LEAST_WORK)
         while high - low > 1:
             # The least level first: it is the answer for most FIFOs.
             middle = 0 if low < 0 else (low + high) // 2
             depth = allowed[middle]
-            if relaxation.tighten({f: (depth, self._raw(f, depth))}):
+            change = {f: (depth, self._raw(f, depth))}
+            # What takes longer than a part of a run to decide counts as too shallow.
+            if relaxation.tighten(change, budget=budget if middle < len(allowed) - 1 else None):
                 high = middle
             else:
                 low = middle
