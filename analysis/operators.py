@@ -16,8 +16,8 @@ compare the cycles of a simulation with a schedule made from these.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -143,7 +143,8 @@ def map_latency(op: array_stream.MapOp) -> int:
     for value, stream in zip(op.terminator.arguments, op.outputs, strict=True):
         converted = not floating and body_format(value) != stream_format(stream)
         longest = max(longest, ready[value] + int(converted))
-    return 1 + longest
+    # An operator that is used in turn may have to wait for its turn.
+    return op.cycles_apart + longest
 
 
 def _float_cores(op: Operation) -> tuple[tuple[str, int], ...]:
@@ -324,7 +325,7 @@ def operators_of(op: array_stream.ProcessOp) -> list[Operator]:
     """
     match op:
         case array_stream.MapOp():
-            return _map_operators(op)
+            return in_turn(map_operators(op), op.cycles_apart)
         case array_stream.MatmulOp():
             return _product_operators(product_of(op), len(op.inputs), _sum_width(op), op.outputs)
         case array_stream.MatmulDynamicOp():
@@ -341,7 +342,21 @@ def operators_of(op: array_stream.ProcessOp) -> list[Operator]:
             return []
 
 
-def _map_operators(op: array_stream.MapOp) -> list[Operator]:
+def in_turn(operators: Iterable[Operator], interval: int) -> list[Operator]:
+    """
+    The operators of a loop that starts every `interval` cycles: multipliers and floating-point
+    cores are used in turn; what is smaller than the selectors in front of it is not.
+    """
+    return [
+        replace(o, count=-(-o.count // interval))
+        if o.kind == "mul" or o.kind.startswith("f")
+        else o
+        for o in operators
+    ]
+
+
+def map_operators(op: array_stream.MapOp) -> list[Operator]:
+    """The operators of an elementwise process, one for each use."""
     block = stream_type(op.inputs[0]).block.data
     found: Counter[tuple[str, tuple[int, ...]]] = Counter()
     floating = is_float(op.inputs[0])

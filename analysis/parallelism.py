@@ -123,6 +123,8 @@ class Parallelism:
     """The block size of each stream where it is written."""
     reblocks: tuple[Reblock, ...]
     lanes: Mapping[array_stream.MatmulOp, Lanes]
+    intervals: Mapping[array_stream.MapOp, int]
+    """Cycles between blocks of the elementwise processes that use their operators in turn."""
     usage: Usage
 
 
@@ -175,8 +177,10 @@ class Search:
     limits: Limits
     nodes: list[_Node] = field(default_factory=list[_Node])
     edges: list[_Edge] = field(default_factory=list[_Edge])
-    _usage: dict[tuple[int, Lanes | None, int], Usage] = field(
-        default_factory=dict[tuple[int, "Lanes | None", int], Usage]
+    in_turn: bool = False
+    """Whether elementwise processes may use their operators in turn."""
+    _usage: dict[tuple[int, Lanes | None, int, int], Usage] = field(
+        default_factory=dict[tuple[int, "Lanes | None", int, int], Usage]
     )
     _options: dict[tuple[Operation, int], list[Option]] = field(
         default_factory=dict[tuple[Operation, int], list[Option]]
@@ -241,16 +245,29 @@ class Search:
 
     def best(self) -> Parallelism:
         """
-        The choice with the fewest cycles that fits.
+        The choice with the fewest cycles that fits: first with an operator for each use; where
+        nothing fits then, with elementwise processes that use theirs in turn.
 
         Raises CompileError, with what is short, where none does.
         """
         candidates = self.candidates()
         first = bisect_left(candidates, self.floor)
-        for cycles in candidates[first:]:
-            if (found := self.at(cycles)) is not None:
-                return found
+        for self.in_turn in (False, True):
+            for cycles in candidates[first:]:
+                if (found := self.at(cycles)) is not None:
+                    return found
         raise self._too_small()
+
+    def interval(self, op: array_stream.ProcessOp, block: int, cycles: int) -> int:
+        """Cycles between the blocks of a process that keeps to `cycles`; 1 without sharing."""
+        if not isinstance(op, array_stream.MapOp):
+            return 1
+        if op.interval is not None or not self.in_turn:
+            return op.cycles_apart
+        blocks = stream_type(op.inputs[0]).elements // block
+        # More than one use of everything in turn saves nothing.
+        uses = max((o.count for o in operators_at(op, block)), default=1)
+        return max(1, min((cycles - 2) // max(blocks - 1, 1), uses))
 
     def candidates(self) -> list[int]:
         """The cycles of every process at every choice, ascending."""
@@ -301,6 +318,7 @@ class Search:
         """
         sizes: dict[int, int] = {}
         lanes: dict[array_stream.MatmulOp, Lanes] = {}
+        intervals: dict[array_stream.MapOp, int] = {}
         usage = Usage()
         for group in groups:
             tried = ((b, self._at_block(group, b, cycles, weights)) for b in group.sizes)
@@ -311,6 +329,11 @@ class Search:
             sizes.update(dict.fromkeys(group.members, block))
             usage += taken_by_group
             lanes.update(chosen)
+            for index in group.members:
+                op = self.nodes[index].op
+                apart = self.interval(op, block, cycles)
+                if isinstance(op, array_stream.MapOp) and apart > 1:
+                    intervals[op] = apart
         reblocks: list[Reblock] = []
         for edge in self.edges:
             a, b = (sizes[end] for end in edge.ends)
@@ -325,7 +348,7 @@ class Search:
             for index, node in enumerate(self.nodes)
             for stream in node.side.outputs
         }
-        return Parallelism(cycles, blocks, tuple(reblocks), lanes, usage)
+        return Parallelism(cycles, blocks, tuple(reblocks), lanes, intervals, usage)
 
     def _at_block(
         self, group: _Group, block: int, cycles: int, weights: Sequence[float]
@@ -343,7 +366,7 @@ class Search:
                 if chosen is None:
                     return None
                 lanes[op] = chosen
-            usage += self.usage(op, chosen, block)
+            usage += self.usage(op, chosen, block, self.interval(op, block, cycles))
         return usage, lanes
 
     def _cheapest(
@@ -391,21 +414,25 @@ class Search:
 
     # Resources.
 
-    def usage(self, op: array_stream.ProcessOp, lanes: Lanes | None, block: int) -> Usage:
-        """What a process takes at these lanes and blocks of its results."""
-        key = (self._alike[op], lanes, block)
+    def usage(
+        self, op: array_stream.ProcessOp, lanes: Lanes | None, block: int, interval: int = 1
+    ) -> Usage:
+        """What a process takes at these lanes, blocks of its results and cycles between them."""
+        key = (self._alike[op], lanes, block, interval)
         if key not in self._usage:
-            self._usage[key] = self._measure(op, lanes, block)
+            self._usage[key] = self._measure(op, lanes, block, interval)
         return self._usage[key]
 
-    def _measure(self, op: array_stream.ProcessOp, lanes: Lanes | None, block: int) -> Usage:
+    def _measure(
+        self, op: array_stream.ProcessOp, lanes: Lanes | None, block: int, interval: int = 1
+    ) -> Usage:
         if isinstance(op, array_stream.MatmulOp) and lanes is not None:
             trial = with_lanes(op, lanes, block)
             usage = self._measure(trial, None, block)
             trial.drop_all_references()
             return usage + Usage(lanes=len(op.inputs) * lanes[0] * lanes[1])
         usage = Usage(lanes=int(isinstance(op, array_stream.MatmulDynamicOp)))
-        for operator in operators_at(op, block):
+        for operator in operators_at(op, block, interval):
             usage += Usage(operator_resources(operator, self.part))
         for buffer in buffers_at(op, block):
             usage += Usage(buffer_resources(buffer))
@@ -432,8 +459,8 @@ class Search:
             shown = short if short > 0 else "-"
             rows.append(f"{kind:8}{needed:>10}{int(allowed):>10}{shown:>10}")
         return CompileError(
-            f"{name} does not fit {self.part.name} even with each product at its fewest lanes and "
-            "each stream at its smallest blocks:\n"
+            f"{name} does not fit {self.part.name} even with each product at its fewest lanes, "
+            "each stream at its smallest blocks and elementwise operators used in turn:\n"
             + "\n".join(rows)
             + "\ntake a larger part, or allow more of this one; narrower numbers, a lower order or "
             "fewer outputs need less"

@@ -27,9 +27,11 @@ from .operators import (
     MEMORY_CYCLES,
     Operator,
     Product,
+    in_turn,
     is_float,
     lanes_of,
     map_latency,
+    map_operators,
     operators_of,
     product_of,
     reduce_timing,
@@ -119,7 +121,13 @@ def _one_side(op: array_stream.ProcessOp, extent: int) -> Side:
     """All streams in blocks of one size, a block of the largest in each iteration."""
     streams = (*op.input_streams, *op.output_streams)
     n = max(stream_type(v).elements for v in streams)
-    return Side(tuple(range(len(op.operands))), op.output_streams, extent, lambda b: n // b + 1)
+    apart = op.cycles_apart if isinstance(op, array_stream.MapOp) else 1
+    return Side(
+        tuple(range(len(op.operands))),
+        op.output_streams,
+        extent,
+        lambda b: (n // b - 1) * apart + 2,
+    )
 
 
 def _reduce_sides(op: array_stream.ReduceSumOp) -> list[Side]:
@@ -302,12 +310,13 @@ def longest_chain(
 # Resources.
 
 
-def operators_at(op: array_stream.ProcessOp, block: int) -> list[Operator]:
-    """The operators of an elementwise process or a sum at another block size."""
+def operators_at(op: array_stream.ProcessOp, block: int, interval: int = 1) -> list[Operator]:
+    """The operators of an elementwise process or a sum at another block size and interval."""
     if not isinstance(op, array_stream.MapOp | array_stream.ReduceSumOp):
         return operators_of(op)
     now = stream_type(op.input_streams[0]).block.data
-    return [replace(o, count=o.count * block // now) for o in operators_of(op)]
+    uses = map_operators(op) if isinstance(op, array_stream.MapOp) else operators_of(op)
+    return in_turn([replace(o, count=o.count * block // now) for o in uses], interval)
 
 
 def buffers_at(op: array_stream.ProcessOp, block: int) -> list[Buffer]:

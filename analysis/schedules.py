@@ -218,11 +218,13 @@ class _Builder:
         blocks = stream_type(op.inputs[0]).blocks
         inputs = tuple(self.index[v] for v in op.inputs)
         outputs = tuple(self.index[v] for v in op.outputs)
+        interval = op.cycles_apart
         self.flushable(
             op,
             map_latency(op),
-            lambda pipe: _run(blocks, inputs, (pipe,)),
+            lambda pipe: _run(blocks, inputs, (pipe,), interval, 1),
             lambda pipe: _run(blocks, (pipe,), outputs),
+            interval,
         )
 
     def matmul(self, op: array_stream.MatmulOp) -> None:

@@ -205,15 +205,20 @@ class YieldOp(AbstractYieldOperation[Attribute]):
 class MapOp(ProcessOp, HasCanonicalizationPatternsInterface):
     """
     One function on each element: a block of each input, then a block of each output.
+
+    A block starts every `interval` cycles (1 where it is not said): operators are then used in
+    turn, and the process needs as much less of them.
     """
 
     name = "array_stream.map"
     inputs = var_operand_def(StreamType)
     outputs = var_result_def(StreamType)
+    interval = opt_prop_def(IntegerAttr[I64])
     body = region_def("single_block")
     traits = traits_def(Pure(), RecursiveMemoryEffect())
     assembly_format = (
-        "`(` $inputs `)` attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body"
+        "`(` $inputs `)` (`interval` $interval^)? attr-dict-with-keyword `:` "
+        "functional-type($inputs, $outputs) $body"
     )
 
     def __init__(
@@ -232,6 +237,11 @@ class MapOp(ProcessOp, HasCanonicalizationPatternsInterface):
         return (ReadOnlyWhatIsUsed(),)
 
     @property
+    def cycles_apart(self) -> int:
+        """Cycles from one block to the next."""
+        return 1 if self.interval is None else self.interval.value.data
+
+    @property
     def terminator(self) -> YieldOp:
         """The yield at the end of the body."""
         last = self.body.block.last_op
@@ -242,6 +252,8 @@ class MapOp(ProcessOp, HasCanonicalizationPatternsInterface):
         streams = (*self.inputs, *self.outputs)
         require_same("shapes", *(stream_type(s).extents for s in streams))
         require_same("blocks", *(stream_type(s).block.data for s in streams))
+        if self.cycles_apart < 1:
+            raise VerifyException(f"an interval is at least one cycle, not {self.cycles_apart}")
         if not self.inputs:
             raise VerifyException("a map reads at least one stream; see array_stream.constant")
         if not self.outputs:

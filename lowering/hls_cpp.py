@@ -432,9 +432,9 @@ class _Builder:
         lines = [
             f"static void {name}({signature}) {{",
             "#pragma HLS INLINE off",
-            f"  INR_FLUSHABLE_LOOP({map_latency(op)}, 1);",
+            f"  INR_FLUSHABLE_LOOP({map_latency(op)}, {op.cycles_apart});",
             f"  for (int token = 0; token < {type_.blocks}; ++token) {{",
-            "#pragma HLS PIPELINE II = 1 style = flp",
+            f"#pragma HLS PIPELINE II = {op.cycles_apart} style = flp",
             "    INR_ITERATION();",
             *(f"    {line}" for line in (*read, *made)),
             f"    for (int lane = 0; lane < {type_.block.data}; ++lane) {{",

@@ -23,9 +23,11 @@ Blocks are those of the stream, so its two ends agree; where the processes at it
 common size, an `array_stream.reblock` stands between them. Lanes that are set are kept, and so
 are blocks other than 1 and those of a stream with a depth.
 
-A design that is too large at one lane a product is refused, with what is short. Using the
-multipliers of a product for its J streams in turn would not help there: by far the most DSPs of
-such a design are in elementwise processes, and its weights are stored once already.
+Where no T fits with an operator for each use, elementwise processes use their multipliers in
+turn: a map that starts a block every `interval` cycles needs as many times fewer, and the T of
+the slowest product leaves it that time. A design that is too large even so is refused, with what
+is short. The J streams of a product keep their multipliers: at one lane they are few, and its
+weights are stored once already.
 
 The function's attribute `array_stream.parallelism` says what was found: `cycles` (T), `lanes`,
 `macs`, and the `lut`, `ff`, `bram18`, `uram` and `dsp` of the processes (FIFOs have no size yet);
@@ -62,6 +64,8 @@ def apply_choice(choice: Parallelism) -> None:
     """Give products their lanes and streams their blocks, with a reblock where ends differ."""
     for op, lanes in choice.lanes.items():
         set_lanes(op, lanes)
+    for op, interval in choice.intervals.items():
+        op.interval = IntegerAttr(interval, i64)
     again: dict[tuple[SSAValue, int], SSAValue] = {}
     for place in choice.reblocks:
         key = (place.stream, place.block)

@@ -711,3 +711,14 @@ func.func @f(%m: tensor<4xf64>) attributes {array_stream.stage = "linear"} {
   %0 = array_stream.read %m : tensor<4xf64> -> !array_stream.stream<4xf64>
   func.return
 }
+
+// -----
+
+// CHECK: an interval is at least one cycle, not 0
+func.func @map_interval(%a: !array_stream.stream<4xf64>) {
+  %0 = array_stream.map(%a) interval 0 : (!array_stream.stream<4xf64>) -> !array_stream.stream<4xf64> {
+  ^bb0(%p: f64):
+    array_stream.yield %p : f64
+  }
+  func.return
+}

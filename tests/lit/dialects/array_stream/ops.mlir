@@ -51,6 +51,17 @@ func.func @map(%a: !array_stream.stream<4xf64>, %b: !array_stream.stream<4xf64>)
   func.return
 }
 
+// CHECK-LABEL: func.func @map_in_turn(
+func.func @map_in_turn(%a: !array_stream.stream<4xf64>) {
+  // CHECK-NEXT: array_stream.map(%{{.*}}) interval 3 : (!array_stream.stream<4xf64>) -> !array_stream.stream<4xf64> {
+  %0 = array_stream.map(%a) interval 3 : (!array_stream.stream<4xf64>) -> !array_stream.stream<4xf64> {
+  ^bb0(%p: f64):
+    %m = arith.mulf %p, %p : f64
+    array_stream.yield %m : f64
+  }
+  func.return
+}
+
 // CHECK-LABEL: func.func @matmul(
 func.func @matmul(%a: !array_stream.stream<4x2xf64>, %b: !array_stream.stream<4x2xf64>, %row: !array_stream.stream<2xf64>) {
   %w = arith.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf64>
