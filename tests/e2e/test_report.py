@@ -49,6 +49,7 @@ def test_synthesis_report_stands_beside_the_estimate(
     assert inr_report.main([str(project)]) == 0
     csynth = json.loads((project / "report.json").read_text())["csynth"]
     assert csynth["used"]["dsp"] > 0
+    assert ">csynth</th>" in (project / "report.html").read_text()
     assert "csynth" in capsys.readouterr().out
 
 
