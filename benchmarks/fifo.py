@@ -14,8 +14,9 @@ delay of shift registers, as in the engine it comes from. `--ours` sizes
 `--scaled` sizes the published network with N times the tokens, up to 75 million reads and writes
 for 10.
 
-Elements and bits count the depths of all FIFOs, and depths times widths; block RAM is in 18 Kb
-halves, by the rule for storage that nobody chose. The gap is that to a lower bound of the bits.
+Tokens, which are blocks of elements, and bits add up the depths of all FIFOs and those times their
+widths; block RAM is in 18 Kb halves, by the rule for storage that nobody chose. The gap is that to
+a lower bound of the bits.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Row:
 
     network: str
     method: str
-    elements: int
+    tokens: int
     above_2: int
     bits: int
     bram18: int
@@ -138,7 +139,7 @@ def show(console: Console, rows: list[Row], alpha: float) -> None:
     table.add_column("network")
     table.add_column("method")
     for name in (
-        "elements",
+        "tokens",
         "above 2",
         "bits",
         "BRAM18",
@@ -154,7 +155,7 @@ def show(console: Console, rows: list[Row], alpha: float) -> None:
         table.add_row(
             r.network,
             r.method,
-            f"{r.elements:,}",
+            f"{r.tokens:,}",
             str(r.above_2),
             f"{r.bits:,}",
             f"{r.bram18:,}",
