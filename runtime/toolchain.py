@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -145,3 +146,41 @@ def precompiled_header(toolchain: Toolchain, include: Path, sim: Path) -> Path:
         # Another process made the same one meanwhile.
         shutil.rmtree(staging, ignore_errors=True)
     return header
+
+
+def compile_program(sources: Mapping[str, str], *options: str) -> Path:
+    """
+    The executable of some C++ texts, by file name, with the kernels' headers on the include path.
+
+    Any warning is an error. Executables are kept in the cache by the content of everything that
+    went into them, headers included. Raises CompileError with the compiler's words.
+    """
+    toolchain = find_toolchain()
+    headers = Path(__file__).with_name("hls")
+    files = sorted(p for p in headers.rglob("*") if p.suffix in (".h", ".hpp"))
+    key = fingerprint(
+        [
+            toolchain.version.encode(),
+            str(toolchain.headers).encode(),
+            "\0".join(options).encode(),
+            *(part.encode() for item in sorted(sources.items()) for part in item),
+            *(path.read_bytes() for path in files),
+        ]
+    )
+    executable = cache_folder() / "programs" / key
+    if executable.exists():
+        return executable
+    with tempfile.TemporaryDirectory(prefix="inr-") as name:
+        folder = Path(name)
+        for file, text in sources.items():
+            (folder / file).write_text(text)
+        command = [toolchain.compiler, "-std=c++14", *options, f"-I{headers / 'include'}"]
+        command += ["-isystem", str(toolchain.headers), *sources, "-o", "program"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode or "warning" in done.stderr:
+            raise CompileError(f"g++ does not take {', '.join(sources)}:\n{done.stderr}")
+        executable.parent.mkdir(parents=True, exist_ok=True)
+        staged = executable.with_name(f".{key}-{os.getpid()}")
+        shutil.copy2(folder / "program", staged)
+        staged.rename(executable)
+    return executable

@@ -19,6 +19,7 @@ from inr.analysis.fixed import (
     quantize,
     rescale,
 )
+from inr.runtime.toolchain import compile_program
 
 HLS4ML = importlib.util.find_spec("hls4ml")
 pytestmark = pytest.mark.skipif(
@@ -135,19 +136,12 @@ def via(source: Format, target: Format) -> Format:
     return Format(source.width + longer, source.integer + longer)
 
 
-def compile_and_link(source: str, folder: Path, *flags: str) -> Path:
+def compile_and_link(source: str, *flags: str) -> Path:
     """The program built as designs are, with warnings as errors."""
-    assert HLS4ML is not None
-    assert HLS4ML.origin is not None
-    ap_types = Path(HLS4ML.origin).parent / "templates" / "vivado" / "ap_types"
-    (folder / "test.cpp").write_text(source)
-    command = ["g++", "-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
+    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
     # The vendor's headers read members before they are set, and clear them.
-    command += ["-Wno-uninitialized", "-Wno-maybe-uninitialized"]
-    command += [*flags, f"-I{INCLUDE}", "-isystem", str(ap_types), "test.cpp", "-o", "test"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder / "test"
+    warnings += ["-Wno-uninitialized", "-Wno-maybe-uninitialized"]
+    return compile_program({"test.cpp": source}, "-O1", *warnings, *flags)
 
 
 def run(program: Path, data: bytes, *arguments: str) -> bytes:
@@ -168,7 +162,7 @@ def mantissas(f: Format, seed: int, count: int = COUNT) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program() -> Path:
     """One program with all cases; the argument says which to run."""
     calls = {
         "convert": [
@@ -184,8 +178,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = [f"    case {i}: {' '.join(lines)} break;" for i, lines in enumerate(calls.values())]
     main = ["int main(int, char** argv) {", "  switch (argv[1][0] - '0') {", *cases, "  }", "}", ""]
     source = PRELUDE + CONVERT % ((COUNT,) * 4) + FLOATS + "\n".join(main)
-    folder = tmp_path_factory.mktemp("fixed")
-    return compile_and_link(source, folder, "-DINR_SIM", f"-DFLOATS={FLOAT_COUNT}")
+    return compile_and_link(source, "-DINR_SIM", f"-DFLOATS={FLOAT_COUNT}")
 
 
 def test_conversions_are_those_of_ap_fixed(program: Path) -> None:
@@ -202,14 +195,14 @@ def test_conversions_are_those_of_ap_fixed(program: Path) -> None:
     assert counted > 1000
 
 
-def test_conversions_as_synthesised(tmp_path: Path) -> None:
+def test_conversions_as_synthesised() -> None:
     # The code for hardware, which has no counter and leaves the conversion to ap_fixed.
     chosen = [pair for pair in CONVERSIONS if via(*pair).width == pair[0].width][::7]
     calls = [f"convert<{a.cpp()}, {a.cpp()}, {b.cpp()} >();" for a, b in chosen]
     source = PRELUDE + CONVERT % ((COUNT,) * 4) + f"int main() {{ {' '.join(calls)} }}"
     flags = ["-DINR_SIM", "-DINR_EXACT_WIDTHS", "-O0", "-Wno-unused-function"]
     inputs = [mantissas(source, i) for i, (source, _) in enumerate(chosen)]
-    output = run(compile_and_link(source, tmp_path, *flags), np.concatenate(inputs).tobytes())
+    output = run(compile_and_link(source, *flags), np.concatenate(inputs).tobytes())
     results = np.frombuffer(output, np.int64).reshape(len(chosen), COUNT, 3)
     for (source_format, target), m, result in zip(chosen, inputs, results, strict=True):
         model = rescale(m, source_format.fraction, target)

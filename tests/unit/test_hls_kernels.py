@@ -11,12 +11,12 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
 import inr
 import numpy as np
 import pytest
+from inr.runtime.toolchain import compile_program
 
 HLS = Path(inr.__path__[0]) / "runtime" / "hls"
 
@@ -177,28 +177,6 @@ def program_text(cases: Sequence[Case]) -> str:
     text = PROLOGUE + "\n".join(case_function(n, case) for n, case in enumerate(cases))
     calls = "\n".join(f"  case_{number}(arguments[1]);" for number in range(len(cases)))
     return f"{text}\nint main(int, char** arguments) {{\n{calls}\n}}\n"
-
-
-def ap_types() -> Path:
-    spec = find_spec("hls4ml")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("hls4ml, whose ap_types headers the simulation uses, is not installed")
-    return Path(spec.submodule_search_locations[0]) / "templates" / "vivado" / "ap_types"
-
-
-def compiled(source: Path, program: Path, *options: str) -> Path:
-    # Without contraction a float product is rounded before it is added, whatever the machine.
-    command = ["g++", "-std=c++14", "-ffp-contract=off", *options]
-    command += ["-I", str(HLS / "include"), "-isystem"]
-    built = subprocess.run(
-        [*command, str(ap_types()), str(source), "-o", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    assert "warning" not in built.stderr, built.stderr
-    return program
 
 
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"]
@@ -632,10 +610,10 @@ class Builds:
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
     folder = tmp_path_factory.mktemp("kernels")
-    source = folder / "program.cpp"
-    source.write_text(program_text(CASES))
-    bounded = compiled(source, folder / "a", "-O1", *WARNINGS, "-I", str(HLS / "sim"))
-    plain = compiled(source, folder / "b", "-O0", *WARNINGS, "-DINR_EXACT_WIDTHS")
+    # Without contraction a float product is rounded before it is added, whatever the machine.
+    source, options = {"program.cpp": program_text(CASES)}, ["-ffp-contract=off", *WARNINGS]
+    bounded = compile_program(source, *options, "-O1", f"-I{HLS / 'sim'}")
+    plain = compile_program(source, *options, "-O0", "-DINR_EXACT_WIDTHS")
     folders = []
     for program in (bounded, plain):
         here = folder / (program.name + "_data")

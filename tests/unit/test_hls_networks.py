@@ -7,13 +7,13 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import inr
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inr.runtime.toolchain import compile_program
 
 HLS = Path(inr.__path__[0]) / "runtime" / "hls"
 
@@ -84,31 +84,12 @@ int main() {
 """
 
 
-def ap_types() -> Path:
-    spec = find_spec("hls4ml")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("hls4ml, whose ap_types headers the simulation uses, is not installed")
-    return Path(spec.submodule_search_locations[0]) / "templates" / "vivado" / "ap_types"
-
-
-def build(folder: Path) -> Path:
-    sources = [folder / f"source_{number}.cpp" for number in range(len([NETWORK]))]
-    for source, text in zip(sources, [NETWORK], strict=True):
-        source.write_text(text)
-    program = folder / "program"
-    command = ["g++", "-std=c++14", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-O1"]
+def build() -> Path:
+    """The program that reads a network and runs it."""
+    warnings = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"]
     # The default constructors of ap_types read their own member.
-    command += ["-Wno-uninitialized", "-Wno-maybe-uninitialized"]
-    command += ["-I", str(HLS / "sim"), "-I", str(HLS / "include"), "-isystem", str(ap_types())]
-    built = subprocess.run(
-        [*command, *map(str, sources), "-o", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    assert "warning" not in built.stderr
-    return program
+    warnings += ["-Wno-uninitialized", "-Wno-maybe-uninitialized"]
+    return compile_program({"network.cpp": NETWORK}, *warnings, "-O1", f"-I{HLS / 'sim'}")
 
 
 @dataclass
@@ -166,8 +147,8 @@ def room(steps: list[tuple[bool, int]]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def network_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("network"))
+def network_program() -> Path:
+    return build()
 
 
 @given(networks())

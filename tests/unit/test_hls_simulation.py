@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 
 import inr
 import pytest
+from inr.runtime.toolchain import compile_program
 
 HLS = Path(inr.__path__[0]) / "runtime" / "hls"
 
@@ -241,36 +241,18 @@ int main(int, char** arguments) {
 """
 
 
-def ap_types() -> Path:
-    spec = find_spec("hls4ml")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("hls4ml, whose ap_types headers the simulation uses, is not installed")
-    return Path(spec.submodule_search_locations[0]) / "templates" / "vivado" / "ap_types"
-
-
-def build(folder: Path, *options: str) -> Path:
-    sources = [folder / f"source_{number}.cpp" for number in range(2)]
-    for source, text in zip(sources, [PROGRAM, GATHER], strict=True):
-        source.write_text(text)
-    program = folder / "program"
-    command = ["g++", "-std=c++14", "-Wall", "-Wextra", "-Wno-unknown-pragmas", *options]
+def build(*options: str) -> Path:
+    """Two translation units, as a design and its testbench are."""
+    warnings = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"]
     # The default constructors of ap_types read their own member.
-    command += ["-Wno-uninitialized", "-Wno-maybe-uninitialized"]
-    command += ["-I", str(HLS / "sim"), "-I", str(HLS / "include"), "-isystem", str(ap_types())]
-    built = subprocess.run(
-        [*command, *map(str, sources), "-o", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    assert "warning" not in built.stderr
-    return program
+    warnings += ["-Wno-uninitialized", "-Wno-maybe-uninitialized"]
+    sources = {"program.cpp": PROGRAM, "gather.cpp": GATHER}
+    return compile_program(sources, *warnings, *options, f"-I{HLS / 'sim'}")
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("simulation"), "-O1")
+def program() -> Path:
+    return build("-O1")
 
 
 def run(
@@ -450,8 +432,8 @@ def test_buffers_that_do_not_fit_the_stack(program: Path):
     assert enough.returncode == 0, enough.stderr
 
 
-def test_fortified_and_optimised_builds_switch_between_fibers(tmp_path: Path):
-    program = build(tmp_path, "-O2", "-D_FORTIFY_SOURCE=2")
+def test_fortified_and_optimised_builds_switch_between_fibers():
+    program = build("-O2", "-D_FORTIFY_SOURCE=2")
     ended, _ = run(program, "nested16")
     assert ended.returncode == 0, ended.stderr
     deadlocked, _ = run(program, "branches2")

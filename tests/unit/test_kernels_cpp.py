@@ -19,6 +19,7 @@ from inr.analysis.kernels import (
     sincos_kernel,
     unary_kernel,
 )
+from inr.runtime.toolchain import compile_program
 
 HLS4ML = importlib.util.find_spec("hls4ml")
 pytestmark = pytest.mark.skipif(
@@ -81,33 +82,18 @@ def kernels() -> list[UnaryKernel | SinCosKernel]:
     return [*unary, *(sincos_kernel(*pair) for pair in ANGLES)]
 
 
-def build(chosen: list[UnaryKernel | SinCosKernel], folder: Path, *flags: str) -> Path:
+def build(chosen: list[UnaryKernel | SinCosKernel], *flags: str) -> Path:
     """A program that runs one kernel after the other."""
-    assert HLS4ML is not None
-    assert HLS4ML.origin is not None
-    ap_types = Path(HLS4ML.origin).parent / "templates" / "vivado" / "ap_types"
     code = [PRELUDE, *(kernel.cpp(f"kernel_{i}") for i, kernel in enumerate(chosen))]
     code.append("int main() {")
     for i, kernel in enumerate(chosen):
         form = "sincos" if isinstance(kernel, SinCosKernel) else "unary"
         code.append(f"  {form}<kernel_{i}>();")
-    (folder / "test.cpp").write_text("\n".join([*code, "}", ""]))
-    command = ["g++", "-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
+    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
     # The vendor's headers read members before they are set, and clear them.
-    command += ["-Wno-maybe-uninitialized"]
-    command += [
-        "-DINR_SIM",
-        *flags,
-        f"-I{INCLUDE}",
-        "-isystem",
-        str(ap_types),
-        "test.cpp",
-        "-o",
-        "test",
-    ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder / "test"
+    warnings += ["-Wno-maybe-uninitialized"]
+    source = {"test.cpp": "\n".join([*code, "}", ""])}
+    return compile_program(source, "-O1", "-DINR_SIM", *warnings, *flags)
 
 
 def check(
@@ -132,23 +118,23 @@ def source_of(kernel: UnaryKernel | SinCosKernel) -> Format:
     return kernel.phase if isinstance(kernel, SinCosKernel) else kernel.source
 
 
-def test_every_kernel_is_bit_identical(tmp_path: Path) -> None:
+def test_every_kernel_is_bit_identical() -> None:
     # All arguments up to 16 bits, samples of every magnitude above.
     chosen = kernels()
-    check(build(chosen, tmp_path), chosen, [samples(source_of(k)) for k in chosen])
+    check(build(chosen), chosen, [samples(source_of(k)) for k in chosen])
 
 
-def test_a_million_arguments(tmp_path: Path) -> None:
+def test_a_million_arguments() -> None:
     f = Format(27, 9)
     chosen: list[UnaryKernel | SinCosKernel] = [unary_kernel(name, f, f) for name in FUNCTIONS]
     chosen.append(sincos_kernel(f, Format(27, 2)))
     random = np.random.default_rng(4)
     m = random.integers(f.minimum, f.maximum, 1_000_000, endpoint=True)
     m >>= random.integers(0, 20, m.size)
-    check(build(chosen, tmp_path), chosen, [m] * len(chosen))
+    check(build(chosen), chosen, [m] * len(chosen))
 
 
-def test_widths_of_the_hardware_suffice(tmp_path: Path) -> None:
+def test_widths_of_the_hardware_suffice() -> None:
     # The code as it is synthesised, every variable exactly as wide as declared.
     every: list[UnaryKernel | SinCosKernel] = [
         unary_kernel(name, *PAIRS[i])
@@ -156,5 +142,5 @@ def test_widths_of_the_hardware_suffice(tmp_path: Path) -> None:
     ]
     every += [sincos_kernel(*pair) for pair in (ANGLES[6], ANGLES[12])]
     inputs = [samples(source_of(k)) for k in every]
-    program = build(every, tmp_path, "-DINR_EXACT_WIDTHS", "-O0")
+    program = build(every, "-DINR_EXACT_WIDTHS", "-O0")
     check(program, every, [m[:: max(1, m.size // 3000)] for m in inputs])
