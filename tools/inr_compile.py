@@ -180,11 +180,7 @@ def _show(console: Console, compiled: Compiled, out: Path | None) -> None:
             for heading in ("max", "mean / largest"):
                 table.add_column(f"{kind}: {heading}", justify="right")
         for name, entry in report["accuracy"].items():
-            cells = [
-                f"{entry[kind][key]:.2e}"
-                for kind in kinds
-                for key in ("max_abs", "relative")
-            ]
+            cells = [f"{entry[kind][key]:.2e}" for kind in kinds for key in ("max_abs", "relative")]
             table.add_row(name, *cells)
         console.print(table)
     for kind, overflows in report["overflows"].items():
