@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .memories import bram18, uram
 from .network import Fifo
 from .storage import fifo_storage
 
@@ -29,18 +30,6 @@ METHODS = ("default", "exact", "inr-arch", "max-occupancy", "tensor-size")
 
 LUTS_OF_BRAM18 = 324
 """LUTs to one 18 Kb block RAM on an xcu50: 872 thousand to 2,688."""
-
-URAM_WORDS, URAM_BITS = 4096, 72
-
-_BRAM_SHAPES = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2))
-
-
-def bram18(depth: int, width: int) -> int:
-    """18 Kb block RAMs of a memory of `depth` words of `width` bits."""
-    for words, bits in _BRAM_SHAPES:
-        if depth <= words:
-            return ceil(width / bits)
-    return ceil(width * ceil(depth / 16384))
 
 
 def storage_at(fifo: Fifo, depth: int) -> str:
@@ -71,7 +60,7 @@ def cost(fifo: Fifo, depth: int, objective: str) -> float:
     storage = storage_at(fifo, depth)
     blocks = bram18(depth, fifo.width) if storage == "bram" else 0
     if storage == "uram":  # One takes the place of 16 halves of block RAM.
-        blocks = 16 * ceil(depth / URAM_WORDS) * ceil(fifo.width / URAM_BITS)
+        blocks = 16 * uram(depth, fifo.width)
     if objective == "bram":
         return float(blocks)
     luts = {"srl": ceil(depth / 32), "lutram": ceil(depth / 64)}.get(storage, 0) * fifo.width

@@ -37,16 +37,17 @@ from typing import TYPE_CHECKING, cast
 
 import networkx as nx
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ..analysis.fifo_cost import METHODS as SCHEDULE_METHODS
+from ..analysis.schedules import element_bits, fifos_of, network_of
 from ..analysis.storage import fifo_storage
 from ..dialects import array_stream
-from ..dialects.array_stream import STAGE, FixedType, stream_type
+from ..dialects.array_stream import STAGE, stream_type
 from ..errors import CompileError
 
 if TYPE_CHECKING:
@@ -56,26 +57,6 @@ METHODS = ("safe", "minimum", *SCHEDULE_METHODS)
 
 LEAST_DEPTH = 2
 """Blocks a FIFO needs to pass one a cycle: one is written while the other is read."""
-
-
-def element_bits(element: Attribute) -> int:
-    """The bits of one element of a stream."""
-    if isinstance(element, FixedType):
-        return element.width.data
-    if isinstance(element, Float32Type):
-        return 32
-    assert isinstance(element, Float64Type)
-    return 64
-
-
-def fifos_of(function: FuncOp) -> list[SSAValue]:
-    """Every stream of a linear function that is a FIFO: a reshape shares its operand's."""
-    return [
-        value
-        for op in function.body.block.ops
-        if isinstance(op, array_stream.ProcessOp) and not isinstance(op, array_stream.ReshapeOp)
-        for value in op.output_streams
-    ]
 
 
 def ends_of(value: SSAValue) -> tuple[Operation, Operation]:
@@ -140,9 +121,8 @@ def size_by_schedule(
 
     Raises CompileError for given depths that deadlock and for bad values of the parameters.
     """
-    # numba and the schedules are only loaded where they are used.
+    # numba is only loaded where it is used.
     from ..analysis.fifo_sizing import size_fifos
-    from ..analysis.schedules import network_of
 
     network, fifos = network_of(function)
     fixed = {

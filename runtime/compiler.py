@@ -39,7 +39,7 @@ from ..analysis.resources import resources_of
 from ..analysis.schedules import buffers_of, element_bits, fifos_of
 from ..analysis.targets import FpgaPart, find_part
 from ..dialects import array_stream
-from ..dialects.array_stream import STAGE, FixedType, stream_type
+from ..dialects.array_stream import STAGE, stream_type
 from ..errors import CompileError
 from ..interpreters.fixed_stream import run_fixed
 from ..interpreters.graph import find_function, run_graph
@@ -521,4 +521,4 @@ def _output_names(function: FuncOp) -> list[str]:
     return [n.data if isinstance(n, StringAttr) else f"y{i}" for i, n in enumerate(names)]
 
 
-__all__ = ["Compiled", "FixedType", "HlsOptions", "compile_hls"]
+__all__ = ["Compiled", "HlsOptions", "compile_hls"]

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from inr.analysis.certificate import violation
 from inr.analysis.event_engine import Engine, latency, unbounded
-from inr.analysis.fifo_cost import METHODS, bram18, cost, least_depth, levels, raw_at
+from inr.analysis.fifo_cost import METHODS, cost, least_depth, levels, raw_at
 from inr.analysis.fifo_search import Search, reference
 from inr.analysis.fifo_sizing import Sizing, size_fifos
+from inr.analysis.memories import bram18
 from inr.analysis.network import Fifo, Network, Process, Segment, rigid_pipeline
 from inr.analysis.relaxation import Relaxation, latest
 from inr.errors import CompileError
