@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CompileError
+from .inr_import import add_model_arguments
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -202,25 +203,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Compiles a PyTorch function, or a model and its derivatives, to a "
         "streaming HLS C++ project, simulates it and compares it with PyTorch.",
     )
-    parser.add_argument(
-        "spec",
-        metavar="FILE.py:FACTORY",
-        help="a function without parameters that returns (callable, example_inputs)",
-    )
+    add_model_arguments(parser)
     parser.add_argument("--target", choices=("hls",), default="hls", help="what to make")
-    parser.add_argument(
-        "--order",
-        type=int,
-        metavar="K",
-        help="differentiate with respect to the coordinates up to this order; without it the "
-        "function is taken as it is",
-    )
-    parser.add_argument(
-        "--outputs",
-        choices=("all", "jacobian", "hessian", "laplacian"),
-        default="all",
-        help="which derivatives (default: the value and all partial derivatives)",
-    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the project folder to write")
     parser.add_argument("--force", action="store_true", help="replace an existing --out")
     parser.add_argument("--part", default="xcu50", help="the device (default: xcu50)")

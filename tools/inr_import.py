@@ -50,12 +50,8 @@ def _import(options: argparse.Namespace) -> str:
     return model.to_text(generic=options.generic, locations=options.locations).rstrip("\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="inr-import",
-        description="Imports a PyTorch function and prints it as MLIR in the torch dialect, "
-        "weights included.",
-    )
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """What says which function to take, and which of its derivatives."""
     parser.add_argument(
         "spec",
         metavar="FILE.py:FACTORY",
@@ -74,6 +70,15 @@ def _parser() -> argparse.ArgumentParser:
         default="all",
         help="which derivatives to compute (default: the value and all partial derivatives)",
     )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="inr-import",
+        description="Imports a PyTorch function and prints it as MLIR in the torch dialect, "
+        "weights included.",
+    )
+    add_model_arguments(parser)
     parser.add_argument(
         "--generic", action="store_true", help="print operations in MLIR's generic form"
     )
