@@ -38,7 +38,7 @@ from rich.table import Table
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "tests" / "data" / "inr_arch_order1_network.json"
 SIREN = ROOT / "examples" / "zoo" / "siren.py"
-OURS = ("default", "max-occupancy", "tensor-size")
+OURS = ("default", "inr-arch", "max-occupancy", "tensor-size")
 QUICK = tuple(method for method in METHODS if method != "exact")
 
 
@@ -182,6 +182,7 @@ def main() -> None:
     if not (asked.engine or asked.published or asked.ours or asked.scaled):
         asked.engine = asked.published = True
         asked.ours = [1, 2, 3]
+        asked.scaled = [2, 10]
     console = Console(width=150)
     # The compiled loops are loaded, or compiled once for this machine, before anything is timed.
     measure("warm up", published(), "inr-arch", 0.0)
