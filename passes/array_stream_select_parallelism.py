@@ -19,6 +19,9 @@ the part's DSPs, block RAMs and LUTs, `dsp` DSPs and `lanes` multiply-accumulate
 the part is for FIFOs, which are sized later, and for what place-and-route needs.
 `analysis/parallelism.py` is the search.
 
+There is no clock to choose: cycles are counted, and the latencies of operators are those of about
+300 MHz whatever the period asked of the synthesis tool.
+
 Blocks are those of the stream, so its two ends agree; where the processes at its ends take no
 common size, an `array_stream.reblock` stands between them. Lanes that are set are kept, and so
 are blocks other than 1 and those of a stream with a depth.
