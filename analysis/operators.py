@@ -97,6 +97,10 @@ class Operator:
     count: int
 
 
+SHORTEST_PERIOD = 3.33
+"""Clock period in ns that the latencies of operators are for; they hold for longer ones too."""
+
+
 def product_cycles(a: int, b: int) -> int:
     """Cycles of a signed product of `a` by `b` bits; `inr::timing::product` in C++."""
     slices = dsp_of_product(a, b)

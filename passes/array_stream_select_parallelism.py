@@ -19,8 +19,8 @@ the part's DSPs, block RAMs and LUTs, `dsp` DSPs and `lanes` multiply-accumulate
 the part is for FIFOs, which are sized later, and for what place-and-route needs.
 `analysis/parallelism.py` is the search.
 
-There is no clock to choose: cycles are counted, and the latencies of operators are those of about
-300 MHz whatever the period asked of the synthesis tool.
+`clock` is the period in ns. Cycles are counted with latencies of operators that hold down to
+3.33 ns; a shorter period, for which nothing is known of them, is refused.
 
 Blocks are those of the stream, so its two ends agree; where the processes at its ends take no
 common size, an `array_stream.reblock` stands between them. Lanes that are set are kept, and so
@@ -52,6 +52,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ..analysis.operators import SHORTEST_PERIOD
 from ..analysis.parallelism import Parallelism, Search, limits_of, set_lanes, with_block
 from ..analysis.process_costs import fill_of, longest_chain, pipeline_depth
 from ..analysis.targets import RESOURCES, find_part
@@ -129,6 +130,7 @@ class ArrayStreamSelectParallelismPass(ModulePass):
     fill: float | int = 0.8
     lanes: int | None = None
     dsp: int | None = None
+    clock: float | int = SHORTEST_PERIOD
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not 0 < self.fill <= 1:
@@ -136,6 +138,12 @@ class ArrayStreamSelectParallelismPass(ModulePass):
         for option, number in (("lanes", self.lanes), ("dsp", self.dsp)):
             if (inf if number is None else number) < 1:
                 raise CompileError(f"{self.name}: {option}={number}; a design needs at least one")
+        if self.clock < SHORTEST_PERIOD:
+            raise CompileError(
+                f"{self.name}: clock={self.clock:g}: the latencies of operators are known for a "
+                f"period of {SHORTEST_PERIOD} ns and longer; ask for that, and let the synthesis "
+                "tool try a shorter one"
+            )
         part = find_part(self.part)
         limits = limits_of(part, self.fill, self.dsp, self.lanes)
         for function in op.ops:

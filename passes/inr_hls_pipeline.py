@@ -13,6 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ..analysis.operators import SHORTEST_PERIOD
 from .array_stream_assign_formats import ArrayStreamAssignFormatsPass
 from .array_stream_fuse import ArrayStreamFusePass
 from .array_stream_insert_copies import ArrayStreamInsertCopiesPass
@@ -66,6 +67,7 @@ class InrHlsPipelinePass(ModulePass):
     part: str = "xcu50"
     fill: float | int = 0.8
     lanes: int | None = None
+    clock: float | int = SHORTEST_PERIOD
     depths: str = "default"
     alpha: float | int = 0.01
     objective: str = "bits"
@@ -81,7 +83,9 @@ class InrHlsPipelinePass(ModulePass):
             self.samples,
             self.calibration,
         )
-        parallelism = ArrayStreamSelectParallelismPass(self.part, self.fill, self.lanes)
+        parallelism = ArrayStreamSelectParallelismPass(
+            self.part, self.fill, self.lanes, clock=self.clock
+        )
         sizing = ArrayStreamSizeFifosPass(self.depths, self.alpha, self.objective)
         for each in (*graph_passes(), *stream_passes(formats, parallelism), sizing):
             each.apply(ctx, op)

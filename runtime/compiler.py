@@ -225,7 +225,9 @@ def compile_hls(
 
 
 def _stream_passes(options: HlsOptions) -> list[ModulePass]:
-    parallelism = ArrayStreamSelectParallelismPass(options.part, options.fill, options.lanes)
+    parallelism = ArrayStreamSelectParallelismPass(
+        options.part, options.fill, options.lanes, clock=options.clock
+    )
     return stream_passes(ArrayStreamAssignFormatsPass(), parallelism)
 
 

@@ -180,6 +180,10 @@ def test_unknown_part(run: Run) -> None:
     ("arguments", "words"),
     [
         (("--clock", "0"), "--clock"),
+        (("--clock", "2"), "3.33"),
+        (("--alpha", "-0.1"), "--alpha"),
+        (("--fill", "1.5"), "--fill"),
+        (("--lanes", "0"), "--lanes"),
         (("--domain", "1", "-1"), "--domain"),
         (("--mode", "float", "--tolerance", "1e-3"), "--tolerance"),
         (("--calibration", "missing.npz"), "missing.npz"),
