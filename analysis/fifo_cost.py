@@ -19,6 +19,7 @@ import numpy.typing as npt
 from .memories import bram18, uram
 from .network import Fifo
 from .storage import fifo_storage
+from .targets import DEFAULT_PART, find_part
 
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -28,8 +29,10 @@ OBJECTIVES = ("bits", "bram", "weighted")
 METHODS = ("default", "exact", "inr-arch", "max-occupancy", "tensor-size")
 """The methods of `fifo_sizing`, here because naming them needs no compiled loops."""
 
-LUTS_OF_BRAM18 = 324
-"""LUTs to one 18 Kb block RAM on an xcu50: 872 thousand to 2,688."""
+_PART = find_part(DEFAULT_PART)
+
+LUTS_OF_BRAM18 = _PART.lut // _PART.bram18
+"""LUTs to one 18 Kb block RAM on a typical part."""
 
 
 def storage_at(fifo: Fifo, depth: int) -> str:

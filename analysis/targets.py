@@ -62,6 +62,10 @@ class FpgaPart:
         return Resources(self.lut, self.ff, self.bram18, self.uram, self.dsp)
 
 
+DEFAULT_PART = "xcu50"
+"""The part that is meant where none is named."""
+
+
 @cache
 def fpga_parts() -> dict[str, FpgaPart]:
     """Every known part by its short name."""

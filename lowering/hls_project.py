@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from .. import __version__
 from ..analysis.fixed import quantize
 from ..analysis.schedules import element_bits
 from ..analysis.storage import fifo_storage
+from ..analysis.targets import DEFAULT_PART, find_part
 from ..dialects.array_stream import stream_type
 from ..errors import CompileError
 from .hls_constants import Rom
@@ -29,7 +30,7 @@ FLOAT_TOLERANCE = 1e-5
 class Part:
     """The device that `run_hls.tcl` synthesises for, and the clock period in ns."""
 
-    name: str = "xcu50-fsvh2104-2-e"
+    name: str = field(default_factory=lambda: find_part(DEFAULT_PART).part)
     clock: float = 3.33
 
 

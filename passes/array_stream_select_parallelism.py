@@ -55,7 +55,7 @@ from xdsl.rewriter import Rewriter
 from ..analysis.operators import SHORTEST_PERIOD
 from ..analysis.parallelism import Parallelism, Search, limits_of, set_lanes, with_block
 from ..analysis.process_costs import fill_of, longest_chain, pipeline_depth
-from ..analysis.targets import RESOURCES, find_part
+from ..analysis.targets import DEFAULT_PART, RESOURCES, find_part
 from ..dialects import array_stream
 from ..dialects.array_stream import STAGE, stream_type
 from ..errors import CompileError
@@ -126,7 +126,7 @@ class ArrayStreamSelectParallelismPass(ModulePass):
 
     name = "array-stream-select-parallelism"
 
-    part: str = "xcu50"
+    part: str = DEFAULT_PART
     fill: float | int = 0.8
     lanes: int | None = None
     dsp: int | None = None

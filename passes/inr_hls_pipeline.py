@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ..analysis.operators import SHORTEST_PERIOD
+from ..analysis.targets import DEFAULT_PART
 from .array_stream_assign_formats import ArrayStreamAssignFormatsPass
 from .array_stream_fuse import ArrayStreamFusePass
 from .array_stream_insert_copies import ArrayStreamInsertCopiesPass
@@ -64,7 +65,7 @@ class InrHlsPipelinePass(ModulePass):
     domain: tuple[float | int | str, ...] = (-1.0, 1.0)
     samples: int = 512
     calibration: str | None = None
-    part: str = "xcu50"
+    part: str = DEFAULT_PART
     fill: float | int = 0.8
     lanes: int | None = None
     clock: float | int = SHORTEST_PERIOD

@@ -31,13 +31,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
+from ..analysis.certificate import violation
 from ..analysis.dsp import dsp_of_product
 from ..analysis.fifo_sizing import Sizing
 from ..analysis.fixed import to_real
 from ..analysis.graph_size import count_nodes
 from ..analysis.resources import resources_of
-from ..analysis.schedules import buffers_of, element_bits, fifos_of
-from ..analysis.targets import FpgaPart, find_part
+from ..analysis.schedules import buffers_of, element_bits, fifos_of, network_of
+from ..analysis.targets import DEFAULT_PART, FpgaPart, find_part
 from ..dialects import array_stream
 from ..dialects.array_stream import STAGE, stream_type
 from ..errors import CompileError
@@ -81,7 +82,7 @@ class HlsOptions:
     """Where the inputs lie; None takes the range of each example input."""
     samples: int = 512
     calibration: Path | None = None
-    part: str = "xcu50"
+    part: str = DEFAULT_PART
     """Short name or part number of the device."""
     clock: float = 3.33
     """Clock period in ns."""
@@ -207,6 +208,7 @@ def compile_hls(
     with chain.timed("array-stream-size-fifos"):
         sizing = size_by_schedule(function, "default", options.alpha, options.objective)
         module.verify()
+        check_certificate(function, sizing)
     with chain.timed("hls-cpp"):
         design = build_design(function)
         expected = _expected(chain, function)
@@ -348,6 +350,19 @@ def _check_words(simulation: Simulation, expected: Sequence[np.ndarray], design:
             )
 
 
+def check_certificate(function: FuncOp, sizing: Sizing) -> None:
+    """
+    Raises CompileError unless the certificate holds for the depths that stand in the IR: then
+    the design cannot deadlock, and ends when the certificate says.
+    """
+    network, _ = network_of(function)
+    if (broken := violation(network, sizing.certificate)) is not None:
+        raise CompileError(
+            f"the certificate of the FIFO depths does not hold: {broken}. This is a mistake of the "
+            "compiler; please report it with the model"
+        )
+
+
 def _check_cycles(simulation: Simulation, sizing: Sizing) -> None:
     """Raises CompileError where the run took another time than its schedule says."""
     if simulation.cycles != sizing.latency:
@@ -402,6 +417,7 @@ def _report(
             "macs": parallelism.get("macs"),
             "lanes": parallelism.get("lanes"),
             "alpha": chain.options.alpha,
+            # Both are what `check_certificate` has just proved; without it there is no report.
             "deadlock_free": True,
             "certificate_checked": True,
             "microseconds": sizing.latency * chain.options.clock / 1000,
@@ -523,4 +539,4 @@ def _output_names(function: FuncOp) -> list[str]:
     return [n.data if isinstance(n, StringAttr) else f"y{i}" for i, n in enumerate(names)]
 
 
-__all__ = ["Compiled", "HlsOptions", "compile_hls"]
+__all__ = ["Compiled", "HlsOptions", "check_certificate", "compile_hls"]

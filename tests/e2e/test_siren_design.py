@@ -12,7 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inr.analysis.graph_size import count_nodes  # noqa: E402
+from inr.analysis.schedules import fifos_of  # noqa: E402
 from inr.dialects import array_stream  # noqa: E402
+from inr.errors import CompileError  # noqa: E402
 from inr.frontend.importer import import_torch  # noqa: E402
 from inr.frontend.spec import load_spec  # noqa: E402
 from inr.interpreters.graph import find_function  # noqa: E402
@@ -25,9 +27,10 @@ from inr.passes.array_stream_assign_formats import (  # noqa: E402
 )
 from inr.passes.array_stream_fuse import ArrayStreamFusePass  # noqa: E402
 from inr.passes.array_stream_insert_copies import ArrayStreamInsertCopiesPass  # noqa: E402
+from inr.passes.array_stream_size_fifos import set_depth  # noqa: E402
 from inr.passes.convert_inr_to_array_stream import ConvertInrToArrayStreamPass  # noqa: E402
 from inr.passes.inr_hls_pipeline import graph_passes  # noqa: E402
-from inr.runtime.compiler import HlsOptions, compile_hls  # noqa: E402
+from inr.runtime.compiler import HlsOptions, check_certificate, compile_hls  # noqa: E402
 from inr.runtime.simulate import build, run  # noqa: E402
 from inr.runtime.toolchain import find_toolchain  # noqa: E402
 from xdsl.context import Context  # noqa: E402
@@ -129,3 +132,17 @@ def test_one_unit_of_one_weight_fails_the_testbench() -> None:
     assert simulation.status == 1
     assert "FAIL" in simulation.text
     assert "expected" in simulation.text
+
+
+def test_certificate_is_held_against_the_depths_of_the_design() -> None:
+    spec = load_spec(f"{ZOO / 'siren.py'}:tiny")
+    imported = import_torch(spec.callable, spec.example_inputs, name=spec.name, order=1)
+    inputs = [x.detach().double().numpy() for x in spec.example_inputs]
+    options = HlsOptions(samples=64, lanes=20, check=False)
+    compiled = compile_hls(imported.module, inputs, imported.reference(inputs), options)
+    function = find_function(compiled.module)
+    check_certificate(function, compiled.sizing)
+    deepest = max(fifos_of(function), key=lambda v: v.type.capacity)
+    set_depth(deepest, deepest.type.capacity - 1)
+    with pytest.raises(CompileError, match="certificate"):
+        check_certificate(function, compiled.sizing)
