@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
@@ -217,10 +218,8 @@ _METHODS: dict[type[Operation], Callable[[BodyPrinter, Operation], None]] = {
 
 def float_literal(value: float) -> str:
     """A C++14 float literal for exactly the float32 nearest to `value`."""
-    import numpy as np
-
     text = repr(float(np.float32(value)))
-    # nine significant digits name every float32; repr of its double does too
+    # The shortest decimal of the double is one of the float32 as well; C++14 has no hexfloat.
     return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
 
 

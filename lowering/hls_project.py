@@ -19,7 +19,6 @@ from ..analysis.storage import fifo_storage
 from ..analysis.targets import DEFAULT_PART, find_part
 from ..dialects.array_stream import stream_type
 from ..errors import CompileError
-from .hls_constants import Rom
 from .hls_cpp import Design, Port
 
 FLOAT_TOLERANCE = 1e-5
@@ -241,6 +240,3 @@ def refuse_existing(folder: Path, *, force: bool) -> None:
     """Raises CompileError where an output folder is already there and may not be replaced."""
     if folder.exists() and not force:
         raise CompileError(f"{folder} exists; give --force to replace it, or another --out")
-
-
-__all__ = ["Batch", "Part", "Rom", "render", "render_single_file", "write_project"]
