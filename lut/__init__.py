@@ -1,0 +1,1 @@
+"""Linear layers of PyTorch models as lookup tables."""
