@@ -1,0 +1,267 @@
+"""
+Fitting the tables of one linear layer to calibration rows.
+
+    split rows -> k-means -> grid -> codes -> table -> refit -> integers -> errors on held-out rows
+
+All errors are relative squared errors of the product x·W on the held-out rows, ‖y - ŷ‖²/‖y‖²
+without the bias: 0 is exact, 1 is as good as an output of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import CompileError
+from .lut_codebooks import LutSettings, codebook_count, codebooks, snap, sub_vectors, sub_weights
+from .lut_layer import LutLayer, encode, lookup, table_limit
+from .lut_refit import refit_table, sum_rows
+
+__all__ = [
+    "FittedLayer",
+    "LayerError",
+    "LutSettings",
+    "centre_table",
+    "codebooks",
+    "fit_layer",
+    "quantise_table",
+    "relative_error",
+    "snap",
+    "split_rows",
+    "table_of",
+]
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """What tables cost a layer. Errors are ‖y - ŷ‖²/‖y‖² on held-out rows, without the bias."""
+
+    vq_rel_mse: float
+    """The table of centroids × weight, as numbers."""
+    rel_mse: float
+    """The layer as it runs: refitted where that helps, in integers."""
+    quant_rel_mse: float
+    """What integers add: the difference between the table in integers and as numbers."""
+    refit_used: bool
+    """Whether the refitted table was better on held-out rows, and so is the layer's."""
+    acc_low: int
+    acc_high: int
+    """The least and the largest sum of table entries that any indices can give."""
+    table_bytes: int
+    """CB·K·F, one byte an entry."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLayer:
+    """A layer of tables, its table as numbers, and its error."""
+
+    layer: LutLayer
+    float_table: Floats
+    """CB×K×F: what the integers stand for. It goes with the layer's bias, not with the bias that
+    was given: each codebook's rows are moved to lie around 0, and the bias takes the difference."""
+    error: LayerError
+
+
+def fit_layer(
+    name: str,
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None,
+    settings: LutSettings,
+    *,
+    progress: Callable[[float], None] | None = None,
+) -> FittedLayer:
+    """
+    Tables for y = x·W + b from calibration rows: `x` N×H, `weight` H×F, `bias` F.
+
+    Any real dtype is taken and computed in float32 (half precision is widened, float64 rounded).
+    A share `settings.holdout` of the rows, drawn by `settings.seed`, is kept from all fitting but
+    for two choices, the ridge and whether the refit is used, and gives the errors. `progress` is
+    told the finished share, 0 to 1.
+
+    Raises CompileError, with the layer's name, where shapes disagree, a number is not finite, there
+    are more residual channels than inputs, or fewer rows to fit than centroids.
+    """
+    tell = progress or _nothing
+    rows, matrix, offset = _checked(name, x, weight, bias, settings)
+    width, outputs = matrix.shape
+    fit, held = split_rows(len(rows), settings)
+    if len(fit) < settings.centroids or not len(held):
+        raise CompileError(
+            f"{name}: {len(rows)} calibration rows, {len(fit)} to fit and {len(held)} held out, "
+            f"for {settings.centroids} centroids; give at least one row to fit a centroid and one "
+            "held out, some hundred times as many to fit well"
+        )
+    x_fit, x_held = rows[fit], rows[held]
+    y_held = x_held @ matrix
+    energy = float(np.sum(y_held.astype(np.float64) ** 2))
+
+    points = codebooks(x_fit, settings, matrix, progress=lambda share: tell(0.5 * share))
+    channels = _exact_channels(x_fit, matrix, points, settings)
+    x_table, w_table = rows, matrix
+    if len(channels):
+        x_table, w_table = rows.copy(), matrix.copy()
+        x_table[:, channels], w_table[channels] = 0, 0
+        changed = np.unique(channels // settings.vec)
+        again = codebooks(x_table[fit], settings, w_table, only=changed)
+        points[changed] = again[changed]
+    tell(0.6)
+
+    grid, steps = snap(points, x_table[fit])
+    codes = encode(x_table, grid, steps)
+    held_codes = codes[held]
+    goal = x_table[held] @ w_table
+    table = table_of(grid.astype(np.float32) * steps[:, None, None], w_table)
+    vq = _squares(goal - sum_rows(held_codes, table))
+    tell(0.7)
+
+    used = False
+    if settings.fit == "refit":
+        found = refit_table(codes[fit], x_table[fit] @ w_table, table, held_codes, goal)
+        if found.error < vq:
+            table, used = found.table, True
+    tell(0.95)
+
+    table, moved = centre_table(table)
+    entries, scale = quantise_table(table, settings.bits)
+    layer = LutLayer(
+        name=name,
+        in_features=width,
+        centroids=grid,
+        steps=steps,
+        table=entries,
+        scale=scale,
+        bias=moved if offset is None else (offset + moved).astype(np.float32),
+        bits=settings.bits,
+        channels=channels if len(channels) else None,
+        residual=matrix[channels] if len(channels) else None,
+    )
+    as_numbers = sum_rows(held_codes, table) + moved
+    as_integers = lookup(held_codes, entries).astype(np.float32) * scale + moved
+    low, high = layer.range
+    error = LayerError(
+        vq_rel_mse=_ratio(vq, energy),
+        rel_mse=_ratio(_squares(goal - as_integers), energy),
+        quant_rel_mse=_ratio(_squares(as_numbers - as_integers), energy),
+        refit_used=used,
+        acc_low=low,
+        acc_high=high,
+        table_bytes=codebook_count(width, settings.vec) * settings.centroids * outputs,
+    )
+    tell(1.0)
+    return FittedLayer(layer, table, error)
+
+
+def _nothing(share: float) -> None:
+    """Progress that nobody follows."""
+
+
+def _checked(
+    name: str, x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None, settings: LutSettings
+) -> tuple[Floats, Floats, Floats | None]:
+    """The arrays as float32, refused where they do not fit together."""
+    arrays: list[Floats | None] = []
+    for what, given in (("calibration rows", x), ("weight", weight), ("bias", bias)):
+        if given is None:
+            arrays.append(None)
+            continue
+        with np.errstate(over="ignore"):
+            array = np.ascontiguousarray(given, dtype=np.float32)
+        if bad := int(np.sum(~np.isfinite(array))):
+            raise CompileError(
+                f"{name}: {bad} of {array.size} numbers of the {what} are not finite in float32"
+            )
+        arrays.append(array)
+    rows, matrix, offset = arrays
+    assert rows is not None
+    assert matrix is not None
+    if rows.ndim != 2 or matrix.ndim != 2 or rows.shape[1] != matrix.shape[0]:
+        raise CompileError(
+            f"{name}: rows of shape {rows.shape} and a weight of shape {matrix.shape}; N×H and H×F"
+        )
+    if not matrix.size:
+        raise CompileError(f"{name}: a weight of shape {matrix.shape} has no table")
+    if offset is not None and offset.shape != (matrix.shape[1],):
+        raise CompileError(f"{name}: a bias of shape {offset.shape} for {matrix.shape[1]} outputs")
+    if settings.residual > matrix.shape[0]:
+        raise CompileError(
+            f"{name}: {settings.residual} residual channels of {matrix.shape[0]} inputs"
+        )
+    return rows, matrix, offset
+
+
+def split_rows(rows: int, settings: LutSettings) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows to fit and the rows held out, each in order: a permutation by the seed is cut."""
+    order = np.random.default_rng(settings.seed).permutation(rows)
+    held = max(1, round(rows * settings.holdout)) if rows else 0
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def table_of(points: Floats, weight: Floats) -> Floats:
+    """The table of centroids CB×K×V times an H×F weight: CB×K×F."""
+    return (points @ sub_weights(weight, points.shape[2])).astype(np.float32)
+
+
+def centre_table(table: Floats) -> tuple[Floats, Floats]:
+    """
+    The table with each codebook's column moved to lie evenly around 0, and the sum of the moves
+    (F), which belongs into the bias. Entries become smaller, so that their grid is finer and
+    their sums narrower; inputs with a mean, as after GELU, gain the most.
+    """
+    middle = (table.max(axis=1) + table.min(axis=1)) / 2
+    return table - middle[:, None, :], middle.sum(axis=0, dtype=np.float64).astype(np.float32)
+
+
+def quantise_table(
+    table: Floats, bits: int, *, per_tensor: bool = False
+) -> tuple[NDArray[np.int8], Floats]:
+    """
+    A CB×K×F table as integers of `bits` bits, and their scales (F): symmetric, the largest
+    magnitude of a column, or of the table, is the largest entry. A column of zeros has scale 1.
+    """
+    largest = np.abs(table).max(axis=(0, 1)).astype(np.float64)
+    if per_tensor:
+        largest = np.full_like(largest, largest.max())
+    limit = table_limit(bits)
+    scale = np.where(largest > 0, largest / limit, 1.0).astype(np.float32)
+    # A column of subnormal numbers may have a scale that float32 rounds to 0.
+    scale = np.where(scale > 0, scale, np.float32(1))
+    return np.clip(np.rint(table / scale), -limit, limit).astype(np.int8), scale
+
+
+def relative_error(y: Floats, found: Floats) -> float:
+    """‖y - ŷ‖²/‖y‖²; 0 where both are 0."""
+    return _ratio(_squares(y - found), _squares(y))
+
+
+def _squares(values: NDArray[np.floating]) -> float:
+    return float(np.sum(values.astype(np.float64) ** 2))
+
+
+def _ratio(error: float, energy: float) -> float:
+    if energy > 0:
+        return error / energy
+    return 0.0 if error == 0 else float("inf")
+
+
+def _exact_channels(
+    x: Floats, weight: Floats, points: Floats, settings: LutSettings
+) -> NDArray[np.int32]:
+    """
+    The channels with the largest share of the output error, in order: the error of channel h is
+    E[(x_h - c_h)²]·|W_h|², which leaves out what errors of two channels have in common.
+    """
+    if not settings.residual:
+        return np.empty(0, dtype=np.int32)
+    grid, steps = snap(points, x)
+    found = points[np.arange(len(points))[None], encode(x, grid, steps)]
+    missing = (sub_vectors(x, settings.vec) - found).reshape(len(x), -1)[:, : x.shape[1]]
+    share = np.mean(missing.astype(np.float64) ** 2, axis=0)
+    share *= np.sum(weight.astype(np.float64) ** 2, axis=1)
+    order = np.argsort(-share, kind="stable")[: settings.residual]
+    return np.sort(order).astype(np.int32)
