@@ -77,7 +77,7 @@ def digits() -> Split:
 
 
 def train(model: nn.Module, split: Split, epochs: int, seed: int = 0) -> nn.Module:
-    """AdamW on batches of 64 with one cycle of the learning rate; the model is in eval mode after."""
+    """AdamW on batches of 64, one cycle of the learning rate; the model is in eval mode after."""
     images, _, classes, _ = split
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.1)
