@@ -27,7 +27,9 @@ INR_UNIVERSE = Universe(
     all_dialects={
         "array_stream": _lazy("dialects.array_stream", "ArrayStream"),
         "inr": _lazy("dialects.inr", "Inr"),
+        "lut": _lazy("dialects.lut", "Lut"),
         "torch": _lazy("dialects.torch", "Torch"),
+        "upmem": _lazy("dialects.upmem", "Upmem"),
     },
     all_passes={
         "array-stream-assign-formats": _lazy(
