@@ -56,6 +56,11 @@ def integer_bits(element: Attribute) -> int:
     return cast(_Integer, element).width.data
 
 
+def element_bits(value: SSAValue) -> int:
+    """The width of the integers that a tensor holds."""
+    return integer_bits(cast(TensorType[Attribute], value.type).get_element_type())
+
+
 def element_type(dtype: np.dtype[Any]) -> Attribute:
     """
     The element type of arrays of a NumPy type: f32, f64, signless or unsigned integers.

@@ -1,5 +1,6 @@
 """
-The meaning of graph-level operations: one NumPy function each, in float64.
+The meaning of graph-level operations: one NumPy function each, in float64. The operations of the
+`lut` dialect stand in `lut.py`; their indices, tables and sums are arrays of integers.
 
 The elementwise functions take arrays of any shape, so they serve the bodies of
 `array_stream.map` as well, a whole array at a time.
@@ -12,14 +13,16 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, math, tensor
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 from xdsl.interpreters.func import FuncFunctions
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ..dialects import inr
+from ..dialects.lut_constants import dense_array, numpy_type
 from .arrays import to_array
+from .lut import LutFunctions
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
@@ -121,7 +124,12 @@ class GraphFunctions(InterpreterFunctions):
     def run_constant(
         self, interpreter: Interpreter, op: arith.ConstantOp, args: PythonValues
     ) -> PythonValues:
-        return (to_array(op.value),)
+        value = op.value
+        if isinstance(value, DenseIntOrFPElementsAttr) and isinstance(
+            value.get_element_type(), IntegerType
+        ):
+            return (dense_array(value),)
+        return (to_array(value),)
 
     @impl(inr.MatmulOp)
     def run_matmul(
@@ -191,21 +199,51 @@ def slices(op: tensor.ExtractSliceOp) -> tuple[slice, ...]:
     )
 
 
+Observer = Callable[[Operation, PythonValues], None]
+"""Called with each operation before it runs, and the arrays of its operands."""
+
+
+class _Listener(Interpreter.Listener):
+    """Tells an observer."""
+
+    def __init__(self, observe: Observer):
+        self.observe = observe
+
+    def will_interpret_op(self, op: Operation, args: PythonValues) -> None:
+        self.observe(op, args)
+
+
 def run_graph(
-    module: ModuleOp, inputs: list[np.ndarray], function: str | None = None
+    module: ModuleOp,
+    inputs: list[np.ndarray],
+    function: str | None = None,
+    observe: Observer | None = None,
 ) -> list[np.ndarray]:
     """
-    Evaluate a function of a graph-level module in float64.
+    Evaluate a function of a graph-level module in float64, arguments of integers in their type.
 
     `function` names it; without a name the module must have just one.
     Raises ValueError where there is no such function.
     """
-    interpreter = Interpreter(module)
+    interpreter = Interpreter(module, listeners=(_Listener(observe),) if observe else ())
     interpreter.register_implementations(GraphFunctions())
+    interpreter.register_implementations(LutFunctions())
     interpreter.register_implementations(FuncFunctions())
     op = find_function(module, function)
-    arrays = tuple(np.asarray(x, dtype=np.float64) for x in inputs)
+    arrays = tuple(
+        np.asarray(x, dtype=_argument_type(a.type))
+        for x, a in zip(inputs, op.body.block.args, strict=True)
+    )
     return list(interpreter.call_op(op, arrays))
+
+
+def _argument_type(type_: Attribute) -> np.dtype[Any]:
+    """The type of an argument's array: integers keep theirs."""
+    if isinstance(type_, TensorType) and isinstance(type_.get_element_type(), IntegerType):
+        own = numpy_type(type_.get_element_type())
+        if own is not None:
+            return own
+    return np.dtype(np.float64)
 
 
 def find_function(module: ModuleOp, name: str | None = None) -> FuncOp:
