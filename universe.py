@@ -53,6 +53,7 @@ INR_UNIVERSE = Universe(
         "inr-fold-transpose": _lazy("passes.inr_fold_transpose", "InrFoldTransposePass"),
         "inr-hls-pipeline": _lazy("passes.inr_hls_pipeline", "InrHlsPipelinePass"),
         "inr-simplify": _lazy("passes.inr_simplify", "InrSimplifyPass"),
+        "lut-expand-linear": _lazy("passes.lut_expand_linear", "LutExpandLinearPass"),
     },
     all_targets={
         "hls-cpp": _lazy("lowering.hls_cpp", "HlsCppTarget"),

@@ -107,9 +107,13 @@ def by(shape: Sequence[int]) -> str:
     return "x".join("?" if d < 0 else str(d) for d in shape) or "a scalar"
 
 
+PLURALS = ("the channels", "the indices", "the steps", "the sums", "the thresholds", "the weights")
+
+
 def expect_shape(value: SSAValue, what: str, shape: Sequence[int]) -> None:
     if shape_of(value) != tuple(shape):
-        raise VerifyException(f"{what} has shape {by(shape_of(value))}, not {by(shape)}")
+        have = "have" if what.startswith(PLURALS) else "has"
+        raise VerifyException(f"{what} {have} shape {by(shape_of(value))}, not {by(shape)}")
 
 
 def static_shape(value: SSAValue, what: str, rank: int = 2) -> tuple[int, ...]:
@@ -227,4 +231,4 @@ def check_channels(
     picked: tuple[int, ...] = channels.get_values()
     if len(set(picked)) != len(picked) or any(not 0 <= c < width for c in picked):
         raise VerifyException(f"channels {list(picked)} are not distinct ones of {width} inputs")
-    expect_shape(weight, "the weight of residual channels", (len(picked), columns))
+    expect_shape(weight, "the weights of residual channels", (len(picked), columns))

@@ -248,7 +248,7 @@ class LookupOp(LutOperation):
             raise VerifyException(f"indices of {blocks} codebooks, a table of {table[0]}")
         if not 1 <= table[1] <= MAX_CENTROIDS:
             raise VerifyException(f"a table of {table[1]} rows a codebook; 1 to {MAX_CENTROIDS}")
-        expect_shape(self.result, "the sum", (rows, table[2]))
+        expect_shape(self.result, "the sums", (rows, table[2]))
         if is_integer(self.table) != is_integer(self.result):
             raise VerifyException(
                 f"entries of {element_of(self.table)} do not add up to {element_of(self.result)}"
@@ -453,7 +453,7 @@ class ResidualMatmulOp(LutOperation, HasCanonicalizationPatternsInterface):
 
     def verify_(self) -> None:
         rows, width = static_shape(self.x, "the input")
-        columns = static_shape(self.weight, "the weight of residual channels")[1]
+        columns = static_shape(self.weight, "an array of residual weights")[1]
         check_channels(self.channels, self.weight, width, columns)
         expect_shape(self.result, "the output", (rows, columns))
         if self.base is not None:

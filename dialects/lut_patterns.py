@@ -6,7 +6,7 @@ The pass `lut-expand-linear` takes them apart again.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import Float32Type, i32
+from xdsl.dialects.builtin import Float32Type, Float64Type, f64, i16, i32
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -17,8 +17,8 @@ from .lut import (
     LookupOp,
     ResidualMatmulOp,
     element_of,
-    is_integer,
     shape_of,
+    sum_range,
 )
 
 
@@ -35,15 +35,11 @@ def join(op: DequantOp) -> LinearOp | None:
         return None
     quant = lookup.quant
     if quant is None:
-        # Sums in float32 are rounded twice only in name: what scales them starts by rounding.
-        if op.scale is not None or is_integer(op.sums):
+        if op.scale is not None or not isinstance(element_of(op.sums), Float64Type):
             return None
     elif element_of(op.sums) != i32 or op.scale is None:
         return None
-    elif (len(shape_of(op.scale)), shape_of(op.scale)[0]) != (
-        1,
-        1 if quant.scheme.data == "per_tensor" else shape_of(op.result)[1],
-    ):
+    elif (shape_of(op.scale) == (1,)) != (quant.scheme.data == "per_tensor"):
         return None
     if encode.spec.k.data != shape_of(lookup.table)[1]:
         return None
@@ -114,10 +110,19 @@ class DropEmptyResidual(RewritePattern):
             rewriter.replace(op, op.rebuilt(residual=None, channels=None))
 
 
-def expand(op: LinearOp) -> list[Operation]:
-    """The parts of a layer; the last one's result is the layer's."""
+def expand(op: LinearOp, *, narrow: bool = False) -> list[Operation]:
+    """
+    The parts of a layer; the last one's result is the layer's. Sums are in i32, or with `narrow`
+    in i16 where a constant table proves that they fit.
+    """
     encode = EncodeOp(op.x, op.centroids, op.steps, op.spec)
-    lookup = LookupOp(encode, op.table, op.quant, layer=op.layer, error=op.error)
+    sums = None
+    if narrow and op.quant is not None:
+        low, high, known = sum_range(op.table, op.quant)
+        sums = i16 if known and -(2**15) <= low and high < 2**15 else None
+    # Sums of floats keep the digits that they are taken with.
+    sums = f64 if op.quant is None else sums
+    lookup = LookupOp(encode, op.table, op.quant, sums, layer=op.layer, error=op.error)
     parts: list[Operation] = [encode, lookup]
     element = element_of(op.result)
     parts.append(DequantOp(lookup, op.scale, op.bias, element))  # pyright: ignore[reportArgumentType]
