@@ -116,9 +116,9 @@ class LinearOp(LutOperation, HasCanonicalizationPatternsInterface):
     ```
 
     `lut.encode`, `lut.lookup` (in i32, or float64 of a table of floats), `lut.dequant` and
-    `lut.residual_matmul` in one; float32 is what leaves it. `of %weight : …` is the H×F weight that
-    the tables stand for: passes that solve for other tables read it, the value does not depend
-    on it.
+    `lut.residual_matmul` in one; float32 is what leaves it. `of %weight : … plus %bias : …` are
+    the H×F weight and the bias that the tables stand for: passes that solve for other tables
+    read them, the value does not depend on them.
     """
 
     name = "lut.linear"
@@ -134,6 +134,8 @@ class LinearOp(LutOperation, HasCanonicalizationPatternsInterface):
     bias = opt_operand_def(F32Tensor)
     residual = opt_operand_def(F32Tensor)
     """R×F: the weight of the channels that are multiplied exactly."""
+    weight_bias = opt_operand_def(FloatTensor)
+    """F: the bias that goes with `weight`; that of the tables may take up what they leave."""
     channels = opt_prop_def(DenseArrayBase.constr(i64))
     spec = prop_def(SpecAttr)
     quant = opt_prop_def(QuantAttr)
@@ -143,6 +145,7 @@ class LinearOp(LutOperation, HasCanonicalizationPatternsInterface):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "(`layer` $layer^)? $x `:` type($x) (`of` $weight^ `:` type($weight))? "
+        "(`plus` $weight_bias^ `:` type($weight_bias))? "
         "`search` $centroids `:` type($centroids) `steps` $steps `:` type($steps) "
         "`table` $table `:` type($table) (`scale` $scale^ `:` type($scale))? "
         "(`bias` $bias^ `:` type($bias))? "
@@ -162,6 +165,7 @@ class LinearOp(LutOperation, HasCanonicalizationPatternsInterface):
         residual: SSAValue | Operation | None = None,
         channels: Sequence[int] | None = None,
         weight: SSAValue | Operation | None = None,
+        weight_bias: SSAValue | Operation | None = None,
         quant: QuantAttr | None = None,
         error: ErrorAttr | None = None,
         layer: str | StringAttr | None = None,
@@ -170,7 +174,7 @@ class LinearOp(LutOperation, HasCanonicalizationPatternsInterface):
         x, centroids, table = SSAValue.get(x), SSAValue.get(centroids), SSAValue.get(table)
         blocks, count, vec = shape_of(centroids)
         super().__init__(
-            operands=[x, weight, centroids, steps, table, scale, bias, residual],
+            operands=[x, weight, centroids, steps, table, scale, bias, residual, weight_bias],
             properties={
                 "spec": SpecAttr(vec, count, blocks),
                 "channels": None if channels is None else DenseArrayBase.from_list(i64, channels),
@@ -202,6 +206,10 @@ class LinearOp(LutOperation, HasCanonicalizationPatternsInterface):
             expect_shape(self.bias, "the bias", (columns,))
         if self.weight is not None:
             expect_shape(self.weight, "the weight", (width, columns))
+        if self.weight_bias is not None:
+            expect_shape(self.weight_bias, "the bias of the weight", (columns,))
+            if self.weight is None:
+                raise VerifyException("the bias of a weight (plus) goes with a weight (of)")
         if (self.residual is None) != (self.channels is None):
             raise VerifyException("residual weights and their channels go together")
         if self.residual is not None and self.channels is not None:
@@ -243,6 +251,7 @@ class LinearOp(LutOperation, HasCanonicalizationPatternsInterface):
             "residual": self.residual,
             "channels": channels,
             "weight": self.weight,
+            "weight_bias": self.weight_bias,
             "quant": self.quant,
             "error": self.error,
             "layer": self.layer,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TypeVar
 
-from xdsl.dialects.builtin import FloatData, IntAttr, StringAttr
+from xdsl.dialects.builtin import FloatData, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -204,78 +204,86 @@ class ErrorAttr(ParametrizedAttribute):
     What a conversion is known to cost:
     `#lut.error<vq_rel_mse = 0.266, rel_mse = 0.24, q_bound = 0.0031, acc = [-811, 790]>`.
 
-    `vq_rel_mse` is the mean squared error of the layer's output relative to the output's mean
-    square before tables were refitted and rounded, `rel_mse` that of the layer as it stands, both
-    on rows that the fit did not see. `q_bound` is the largest difference that rounding the table
-    can make in an output. `acc` is the range of the integer sums: the verifier holds it against
-    the table. Numbers are kept to six digits.
+    `vq_rel_mse` is the squared error of the layer's product relative to the product's square
+    before tables were refitted and rounded, `rel_mse` that of the layer as it stands, both on rows
+    that the fit did not see. `q_bound` is the largest difference that rounding the table can make
+    in an output. `acc` is the range of the integer sums: the verifier holds it against the table.
+    What is not known is left out. Numbers are kept to six digits.
     """
 
     name = "lut.error"
 
-    vq_rel_mse: FloatData
-    rel_mse: FloatData
-    q_bound: FloatData
-    acc_low: IntAttr
-    acc_high: IntAttr
+    vq_rel_mse: FloatData | NoneAttr
+    rel_mse: FloatData | NoneAttr
+    q_bound: FloatData | NoneAttr
+    acc_low: IntAttr | NoneAttr
+    acc_high: IntAttr | NoneAttr
 
-    def __init__(self, vq_rel_mse: float, rel_mse: float, q_bound: float, acc: tuple[int, int]):
-        low, high = acc
+    def __init__(
+        self,
+        vq_rel_mse: float | None = None,
+        rel_mse: float | None = None,
+        q_bound: float | None = None,
+        acc: tuple[int, int] | None = None,
+    ):
         super().__init__(
-            FloatData(_six_digits(vq_rel_mse)),
-            FloatData(_six_digits(rel_mse)),
-            FloatData(_six_digits(q_bound)),
-            IntAttr(low),
-            IntAttr(high),
+            *(
+                NoneAttr() if value is None else FloatData(float(f"{value:.6g}"))
+                for value in (vq_rel_mse, rel_mse, q_bound)
+            ),
+            *((NoneAttr(), NoneAttr()) if acc is None else (IntAttr(acc[0]), IntAttr(acc[1]))),
         )
 
+    def number(self, key: str) -> float | None:
+        """One of the three numbers by its name, None where it is not known."""
+        value = getattr(self, key)
+        return value.data if isinstance(value, FloatData) else None
+
     @property
-    def acc(self) -> tuple[int, int]:
-        """The least and the largest sum."""
+    def acc(self) -> tuple[int, int] | None:
+        """The least and the largest sum, None where they are not stated."""
+        if isinstance(self.acc_low, NoneAttr) or isinstance(self.acc_high, NoneAttr):
+            return None
         return self.acc_low.data, self.acc_high.data
 
     def verify(self) -> None:
-        for key in ("vq_rel_mse", "rel_mse", "q_bound"):
-            value: float = getattr(self, key).data
-            if not isfinite(value) or value < 0:
+        for key in _NUMBERS:
+            value = self.number(key)
+            if value is not None and (not isfinite(value) or value < 0):
                 raise VerifyException(f"{key} = {value} is no error; it is finite and at least 0")
-        low, high = self.acc
-        if not low <= 0 <= high:
-            raise VerifyException(f"acc = [{low}, {high}] does not contain 0, the empty sum")
+        if self.acc is not None and not self.acc[0] <= 0 <= self.acc[1]:
+            raise VerifyException(
+                f"acc = [{self.acc[0]}, {self.acc[1]}] does not contain 0, the empty sum"
+            )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        def number() -> list[float]:
-            return [float(parser.parse_number())]
+        def number() -> list[Attribute]:
+            return [FloatData(float(parser.parse_number()))]
 
-        def interval() -> list[float]:
+        def interval() -> list[Attribute]:
             parser.parse_punctuation("[")
             low = parser.parse_integer()
             parser.parse_punctuation(",")
             high = parser.parse_integer()
             parser.parse_punctuation("]")
-            return [low, high]
+            return [IntAttr(low), IntAttr(high)]
 
-        keys = ("vq_rel_mse", "rel_mse", "q_bound")
-        found = _parse_fields(parser, {**dict.fromkeys(keys, number), "acc": interval})
-        if missing := [key for key in (*keys, "acc") if key not in found]:
-            parser.raise_error(f"missing {', '.join(missing)}")
-        low, high = found["acc"]
-        return (
-            *(FloatData(found[key][0]) for key in keys),
-            IntAttr(int(low)),
-            IntAttr(int(high)),
-        )
+        found = _parse_fields(parser, {**dict.fromkeys(_NUMBERS, number), "acc": interval})
+        none: list[Attribute] = [NoneAttr()]
+        parts = [*(found.get(key, none) for key in _NUMBERS), found.get("acc", none * 2)]
+        return [attribute for part in parts for attribute in part]
 
     def print_parameters(self, printer: Printer) -> None:
+        numbers = [(key, self.number(key)) for key in _NUMBERS]
+        fields = [f"{key} = {_literal(value)}" for key, value in numbers if value is not None]
+        if self.acc is not None:
+            fields.append(f"acc = [{self.acc[0]}, {self.acc[1]}]")
         with printer.in_angle_brackets():
-            for key in ("vq_rel_mse", "rel_mse", "q_bound"):
-                printer.print_string(f"{key} = {_literal(getattr(self, key).data)}, ")
-            printer.print_string(f"acc = [{self.acc_low.data}, {self.acc_high.data}]")
+            printer.print_string(", ".join(fields))
 
 
-def _six_digits(value: float) -> float:
-    return float(f"{value:.6g}")
+_NUMBERS = ("vq_rel_mse", "rel_mse", "q_bound")
 
 
 def _literal(value: float) -> str:

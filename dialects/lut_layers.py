@@ -25,6 +25,7 @@ def lower_layer(
     x: SSAValue,
     *,
     weight: SSAValue | None = None,
+    weight_bias: SSAValue | None = None,
     error: ErrorAttr | None = None,
     element: Attribute | None = None,
     location: LocationAttr | None = None,
@@ -33,9 +34,9 @@ def lower_layer(
     The constants of a layer and, last, the `lut.linear` of `x` (N×H) with them.
 
     Constants are called by the layer's name: `encoder.query.table`. The result (N×F) has the
-    element type `element`, by default that of `x`. `weight` is the H×F weight that the tables
-    stand for, where a later pass is to solve for other tables. The operations are yet to be
-    inserted, in this order.
+    element type `element`, by default that of `x`. `weight` and `weight_bias` are the H×F weight
+    and the bias that the tables stand for, where a later pass is to solve for other tables. The
+    operations are yet to be inserted, in this order.
     """
     ops: list[Operation] = []
 
@@ -62,6 +63,7 @@ def lower_layer(
         residual=constant(layer.residual, "residual"),
         channels=None if layer.channels is None else [int(c) for c in layer.channels],
         weight=weight,
+        weight_bias=weight_bias,
         quant=QuantAttr(layer.bits),
         error=error,
         layer=layer.name or None,

@@ -193,7 +193,9 @@ def check_table(
                 f"sums reach [{low}, {high}]{'' if known else ' (the table is no constant)'}; "
                 f"i{bits} holds [{least}, {most}]"
             )
-    if error is not None and known and (low < error.acc[0] or high > error.acc[1]):
+    if error is None or error.acc is None or not known:
+        return
+    if low < error.acc[0] or high > error.acc[1]:
         raise VerifyException(
             f"sums reach [{low}, {high}], outside acc = [{error.acc[0]}, {error.acc[1]}]"
         )

@@ -496,6 +496,22 @@ func.func @linear_weight(%x: tensor<8x10xf64>, %c: tensor<3x16x4xi16>, %s: tenso
 
 // -----
 
+// CHECK: the bias of the weight has shape 4, not 5
+func.func @linear_plus(%x: tensor<8x10xf64>, %c: tensor<3x16x4xi16>, %s: tensor<3xf32>, %t: tensor<3x16x5xi8>, %w: tensor<10x5xf64>, %p: tensor<4xf64>, %scale: tensor<5xf32>) {
+  %0 = lut.linear %x : tensor<8x10xf64> of %w : tensor<10x5xf64> plus %p : tensor<4xf64> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %t : tensor<3x16x5xi8> scale %scale : tensor<5xf32> spec <vec = 4, k = 16, cb = 3> quant <bits = 8> -> tensor<8x5xf64>
+  func.return
+}
+
+// -----
+
+// CHECK: the bias of a weight (plus) goes with a weight (of)
+func.func @linear_plus_alone(%x: tensor<8x10xf64>, %c: tensor<3x16x4xi16>, %s: tensor<3xf32>, %t: tensor<3x16x5xi8>, %p: tensor<5xf64>, %scale: tensor<5xf32>) {
+  %0 = lut.linear %x : tensor<8x10xf64> plus %p : tensor<5xf64> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %t : tensor<3x16x5xi8> scale %scale : tensor<5xf32> spec <vec = 4, k = 16, cb = 3> quant <bits = 8> -> tensor<8x5xf64>
+  func.return
+}
+
+// -----
+
 // CHECK: the weights of residual channels have shape 1x5, not 2x5
 func.func @linear_residual(%x: tensor<8x10xf64>, %c: tensor<3x16x4xi16>, %s: tensor<3xf32>, %t: tensor<3x16x5xi8>, %scale: tensor<5xf32>, %r: tensor<1x5xf32>) {
   %0 = lut.linear %x : tensor<8x10xf64> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %t : tensor<3x16x5xi8> scale %scale : tensor<5xf32> residual %r : tensor<1x5xf32> channels [0, 1] spec <vec = 4, k = 16, cb = 3> quant <bits = 8> -> tensor<8x5xf64>

@@ -60,12 +60,12 @@ func.func @tables(%c: tensor<3x16x4xi16>, %s: tensor<3xf32>, %w: tensor<10x5xf64
 
 // CHECK-LABEL: func.func @layer
 func.func @layer(%x: tensor<8x10xf64>, %w: tensor<10x5xf64>, %c: tensor<3x16x4xi16>, %s: tensor<3xf32>, %t: tensor<3x16x5xi8>, %f: tensor<3x16x5xf32>, %scale: tensor<5xf32>, %b: tensor<5xf32>, %rows: tensor<1x5xf32>) {
-  // CHECK: lut.linear layer "fc1" %{{.*}} : tensor<8x10xf64> of %{{.*}} : tensor<10x5xf64> search %{{.*}} : tensor<3x16x4xi16> steps %{{.*}} : tensor<3xf32>
+  // CHECK: lut.linear layer "fc1" %{{.*}} : tensor<8x10xf64> of %{{.*}} : tensor<10x5xf64> plus %{{.*}} : tensor<5xf32> search %{{.*}} : tensor<3x16x4xi16> steps %{{.*}} : tensor<3xf32>
   // CHECK-SAME: table %{{.*}} : tensor<3x16x5xi8> scale %{{.*}} : tensor<5xf32> bias %{{.*}} : tensor<5xf32> residual %{{.*}} : tensor<1x5xf32> channels [7]
   // CHECK-SAME: spec <vec = 4, k = 16, cb = 3> quant <bits = 8, scheme = per_column> error <vq_rel_mse = 0.25, rel_mse = 0.125, q_bound = 0.5, acc = [-381, 381]> -> tensor<8x5xf64>
-  %0 = lut.linear layer "fc1" %x : tensor<8x10xf64> of %w : tensor<10x5xf64> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %t : tensor<3x16x5xi8> scale %scale : tensor<5xf32> bias %b : tensor<5xf32> residual %rows : tensor<1x5xf32> channels [7] spec <vec = 4, k = 16, cb = 3> quant <bits = 8> error <vq_rel_mse = 0.25, rel_mse = 0.125, q_bound = 0.5, acc = [-381, 381]> -> tensor<8x5xf64>
-  // CHECK-NEXT: lut.linear %{{.*}} : tensor<8x10xf64> search %{{.*}} : tensor<3x16x4xi16> steps %{{.*}} : tensor<3xf32> table %{{.*}} : tensor<3x16x5xf32> spec <vec = 4, k = 16, cb = 3> -> tensor<8x5xf32>
-  %1 = lut.linear %x : tensor<8x10xf64> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %f : tensor<3x16x5xf32> spec <vec = 4, k = 16, cb = 3> -> tensor<8x5xf32>
+  %0 = lut.linear layer "fc1" %x : tensor<8x10xf64> of %w : tensor<10x5xf64> plus %b : tensor<5xf32> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %t : tensor<3x16x5xi8> scale %scale : tensor<5xf32> bias %b : tensor<5xf32> residual %rows : tensor<1x5xf32> channels [7] spec <vec = 4, k = 16, cb = 3> quant <bits = 8> error <vq_rel_mse = 0.25, rel_mse = 0.125, q_bound = 0.5, acc = [-381, 381]> -> tensor<8x5xf64>
+  // CHECK-NEXT: lut.linear %{{.*}} : tensor<8x10xf64> search %{{.*}} : tensor<3x16x4xi16> steps %{{.*}} : tensor<3xf32> table %{{.*}} : tensor<3x16x5xf32> spec <vec = 4, k = 16, cb = 3> error <vq_rel_mse = 0.5> -> tensor<8x5xf32>
+  %1 = lut.linear %x : tensor<8x10xf64> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %f : tensor<3x16x5xf32> spec <vec = 4, k = 16, cb = 3> error <vq_rel_mse = 0.5> -> tensor<8x5xf32>
   func.return
 }
 
