@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
+    I64,
     IndexType,
     IntegerAttr,
-    IntegerType,
     MemRefType,
     i1,
     i64,
@@ -23,7 +23,6 @@ from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
     lazy_traits_def,
@@ -140,7 +139,7 @@ class WramBufferOp(IRDLOperation):
 
     name = "upmem.wram_buffer"
 
-    offset = prop_def(IntegerAttr[IntegerType])
+    offset = prop_def(IntegerAttr[I64])
     buffer = result_def(MemRefType)
     traits = lazy_traits_def(lambda: _in_kernel(AllocatesBuffer()))
     assembly_format = "`at` $offset attr-dict `:` type($buffer)"
@@ -182,7 +181,7 @@ class _Dma(IRDLOperation, abc.ABC):
     destination = operand_def(MemRefType)
     destination_offset = operand_def(IndexType())
     rest = opt_operand_def(IndexType())
-    size = prop_def(IntegerAttr[IntegerType])
+    size = prop_def(IntegerAttr[I64])
     traits = lazy_traits_def(lambda: _in_kernel(CopiesSource()))
     assembly_format = (
         "$source `[` $source_offset `]` `to` $destination `[` $destination_offset `]` "
@@ -309,17 +308,19 @@ class LutAccumulateOp(IRDLOperation):
     sums = operand_def(MemRefType)
     sums_offset = operand_def(IndexType())
     fresh = operand_def(i1)
-    codebooks = prop_def(IntegerAttr[IntegerType])
-    columns = prop_def(IntegerAttr[IntegerType])
-    centroids = prop_def(IntegerAttr[IntegerType])
-    idx_bits = prop_def(IntegerAttr[IntegerType])
-    bias = prop_def(IntegerAttr[IntegerType])
-    flush = opt_prop_def(IntegerAttr[IntegerType])
+    codebooks = prop_def(IntegerAttr[I64])
+    columns = prop_def(IntegerAttr[I64])
+    centroids = prop_def(IntegerAttr[I64])
+    idx_bits = prop_def(IntegerAttr[I64])
+    bias = prop_def(IntegerAttr[I64])
+    flush = opt_prop_def(IntegerAttr[I64])
     traits = lazy_traits_def(lambda: _in_kernel(Accumulates()))
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$variant $index `[` $index_offset `]` `count` $count `of` $table `[` $table_offset `]` "
         "(`via` $buffer^ `[` $buffer_offset `]`)? `into` $sums `[` $sums_offset `]` `fresh` $fresh "
+        "`codebooks` $codebooks `columns` $columns `centroids` $centroids `idx_bits` $idx_bits "
+        "`bias` $bias (`flush` $flush^)? "
         "attr-dict `:` type($index) `,` type($table) (`via` type($buffer)^)? `into` type($sums)"
     )
 

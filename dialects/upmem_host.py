@@ -8,6 +8,7 @@ import abc
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    I64,
     AffineMapAttr,
     FlatSymbolRefAttr,
     IndexType,
@@ -117,7 +118,7 @@ class BatchOp(IRDLOperation):
 
     name = "upmem.batch"
 
-    max = prop_def(IntegerAttr[IntegerType])
+    max = prop_def(IntegerAttr[I64])
     rows = result_def(IndexType())
     traits = traits_def(Pure())
     assembly_format = "`max` $max attr-dict"
@@ -141,7 +142,7 @@ class SplitRowsOp(IRDLOperation):
     name = "upmem.split_rows"
 
     rows = operand_def(IndexType())
-    parts = prop_def(IntegerAttr[IntegerType])
+    parts = prop_def(IntegerAttr[I64])
     result = result_def(TensorType[IntegerType])
     traits = traits_def(Pure())
     assembly_format = "$rows `over` $parts attr-dict `:` type($result)"
@@ -343,7 +344,7 @@ class ScatterOp(IRDLOperation):
     group = operand_def(IndexType())
     symbol = prop_def(FlatSymbolRefAttr)
     map = prop_def(AffineMapAttr)
-    dpus = prop_def(IntegerAttr[IntegerType])
+    dpus = prop_def(IntegerAttr[I64])
     traits = traits_def(ChangesGrid())
     assembly_format = (
         "$source `bytes` $bytes `to` $symbol `of` $grid `[` $group `]` `map` $map `dpus` $dpus "
@@ -430,7 +431,7 @@ class GatherOp(IRDLOperation):
     into = operand_def(TensorType[IntegerType])
     symbol = prop_def(FlatSymbolRefAttr)
     map = prop_def(AffineMapAttr)
-    dpus = prop_def(IntegerAttr[IntegerType])
+    dpus = prop_def(IntegerAttr[I64])
     result = result_def(TensorType[IntegerType])
     traits = traits_def(ReadsGrid())
     assembly_format = (
