@@ -452,9 +452,12 @@ def _file_name(program: Any, number: int) -> str:
     first = 0 if header["version"] >= 5 else 1
     file = header["file_entry"][number - first]
     name = file.name.decode()
+    folders: list[str] = [folder.decode() for folder in header["include_directory"]]
     if file.dir_index:
-        name = os.path.join(header["include_directory"][file.dir_index - first].decode(), name)
-    if name.startswith(str(DEVICE)):
+        name = os.path.join(folders[file.dir_index - first], name)
+    # clang makes paths below its working directory relative to it.
+    whole = os.path.join(folders[0], name) if header["version"] >= 5 else name
+    if whole.startswith(f"{DEVICE}/"):
         return f"<{Path(name).name}>"
     if "/libgcc/" in name or name.startswith("libgcc"):
         return f"<libgcc {Path(name).name}>"

@@ -139,6 +139,7 @@ static bool meet(job_t *job)
     if (job->blocking)
         return last;
     if (last) {
+        job->rank_index = 0;
         detach(job, meeting->set);
         free(meeting);
     }
