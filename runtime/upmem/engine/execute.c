@@ -254,7 +254,7 @@ static void start(engine_dpu_t *dpu)
         if (dpu->random)
             insert_wake(dpu, k, next_random(dpu) % 64);
         else
-            enqueue(dpu, k, t);
+            enqueue(dpu, k, 0);
     }
 }
 
