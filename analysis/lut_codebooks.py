@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,7 @@ def codebooks(
     parts = sub_vectors(x, settings.vec)
     factors = _metrics(weight, settings.vec) if settings.weighted and weight is not None else None
     blocks = parts.shape[1]
-    seeds: NDArray[np.int64] = generator.integers(2**31, size=blocks)
+    seeds = cast(list[int], generator.integers(2**31, size=blocks).tolist())
     points = np.zeros((blocks, count, settings.vec), dtype=np.float32)
     chosen = range(blocks) if only is None else [int(block) for block in only]
     k_means = _k_means()
@@ -133,7 +133,7 @@ def codebooks(
         if largest > 0:
             part = part / largest
             factor = np.eye(settings.vec) if factors is None else factors[block]
-            centres = k_means(part @ factor, count, int(seeds[block]))
+            centres = k_means(part @ factor, count, seeds[block])
             points[block] = np.linalg.solve(factor.T, centres.T).T * largest
         if progress is not None:
             progress((done + 1) / len(chosen))
@@ -150,8 +150,7 @@ def _metrics(weight: Floats, vec: int) -> NDArray[np.float64]:
     trace[trace == 0] = 1
     gram /= trace[:, None, None]
     # Near 0 the factor is hard to divide by, and its direction does not matter.
-    factors: NDArray[np.float64] = np.linalg.cholesky(gram + 1e-4 * np.eye(vec))
-    return factors
+    return np.asarray(np.linalg.cholesky(gram + 1e-4 * np.eye(vec)), dtype=np.float64)
 
 
 def _k_means() -> Callable[[NDArray[np.float64], int, int], NDArray[np.float64]]:
