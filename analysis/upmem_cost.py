@@ -10,12 +10,13 @@ of the DMA engine:
 * a phase of n rows dealt to T tasklets lasts max(n, 11·⌈n/T⌉) times the slots of a row: a DPU
   issues one instruction a cycle, a tasklet one in 11 cycles (PrIM, arXiv 2105.03814);
 * `static` and `fine`: max(slots, DMA, a tasklet's own slots and waits), as other tasklets issue
-  while one waits. `coarse`: the sum, as all wait at a barrier for the sub-tile, and all start a
-  tile by moving its indices.
+  while one waits;
+* `coarse`: between two barriers the same; but all wait for the sub-tile, and for the indices of the
+  first and the sums of the last n tile of such a phase, as all tasklets move theirs at once.
 
-With G groups of ranks that transfer and run in turn (a group's part of a transfer takes 1/G of it),
-a layer in a long chain of layers takes (t_in + t_k + t_out)/G + (G - 1)/G · max(t_in + t_out, t_k):
-exact where the kernel is the longer, else an upper bound.
+With G groups of ranks that transfer and run in turn (a group's part of a transfer takes 1/G of it;
+launches are part of the kernel, a group need not wait for another's) a layer takes
+(t_in + t_k + t_out)/G + (G - 1)/G · max(t_in + t_out, t_k), once many layers follow each other.
 
 `KERNEL_COSTS` has every constant of the kernel; what a machine is stands in its target.
 """
@@ -196,9 +197,9 @@ def breakdown(costs: Costs, i: int) -> Breakdown:
     return Breakdown(**{f.name: float(getattr(costs, f.name)[i]) for f in fields(Costs)})
 
 
-def predict_all(points: Points, target: UpmemTarget) -> Costs:
+def predict_all(points: Points, target: UpmemTarget, least: bool = False) -> Costs:
     """
-    What each of some mappings costs.
+    What each of some mappings costs; with `least`, what no order of the same sizes goes below.
 
     Raises CompileError where a cost is missing, or is not finite and positive (rule R11).
     """
@@ -208,12 +209,11 @@ def predict_all(points: Points, target: UpmemTarget) -> Costs:
     table = target.transfer("table", every * points.table_bytes, ranks)
     table = np.where(points.is_("residency", "resident"), 0.0, table)
     output = target.transfer("output", every * points.output_bytes, ranks)
-    slots, dma, kernel = (target.seconds(cycles) for cycles in kernel_cycles(points, target))
+    slots, dma, kernel = (target.seconds(c) for c in kernel_cycles(points, target, least))
     launch = target.launch_seconds * points.field("groups")
     total = index + table + output + kernel + launch
     groups = points.field("groups")
-    moved = index + table + output
-    turns = (moved + kernel) / groups + (groups - 1) / groups * np.maximum(moved, kernel) + launch
+    turns = in_turn(index + table + output, kernel + target.launch_seconds, groups)
     costs = Costs(
         index, table, output, slots, dma, kernel, np.asarray(launch, np.float64), total, turns
     )
@@ -223,6 +223,11 @@ def predict_all(points: Points, target: UpmemTarget) -> Costs:
             worst = points.mapping(int(np.argmin(np.where(np.isfinite(values), values, -1.0))))
             raise CompileError(f"R11: the cost '{name}' of ({worst}) is not finite and positive")
     return costs
+
+
+def in_turn(moved: Any, kernel: Any, groups: Any) -> Any:
+    """Seconds with G groups in turn: of all transfers `moved` and of the kernels `kernel`."""
+    return (moved + kernel) / groups + (groups - 1) / groups * np.maximum(moved, kernel)
 
 
 def effective_rows(points: Points, target: UpmemTarget) -> Integers:
@@ -237,15 +242,24 @@ def effective_rows(points: Points, target: UpmemTarget) -> Integers:
     return (points.turns("n") - 1) * phase(points.tile("n")) + phase(points.last("n"))
 
 
-def kernel_cycles(points: Points, target: UpmemTarget) -> tuple[Numbers, Numbers, Numbers]:
-    """Cycles of a DPU: issue slots, DMA engine, kernel as a whole."""
+def kernel_cycles(
+    points: Points, target: UpmemTarget, least: bool = False
+) -> tuple[Numbers, Numbers, Numbers]:
+    """
+    Cycles of a DPU: issue slots, DMA engine, kernel as a whole. With `least`, as if an order
+    moved everything as seldom as any order does.
+    """
     tasklets, spacing = points.field("tasklets"), target.spacing
     static, coarse, fine = (points.is_("load", kind) for kind in ("static", "coarse", "fine"))
     f_l, words = points.field("f_l"), points.field("f_l") / 4
 
     # The DMA engine.
-    tiles, n, f = points.visits_of_all, points.turns("n"), points.turns("f")
-    passes = np.where(points.hoisted, points.visits("fc") // (f * points.turns("c")), n)
+    n, f, c = (points.turns(axis) for axis in "nfc")
+    tiles = n * f * c
+    table_visits, index_visits, output_visits = (
+        (f * c, n * c, n * f) if least else map(points.visits, ("fc", "nc", "nf"))
+    )
+    passes = np.where(points.hoisted, table_visits // (f * c), n)
     sub_tiles = passes * points.column_tiles * points.codebook_tiles
     table_requests = np.select(
         [static, coarse],
@@ -259,17 +273,17 @@ def kernel_cycles(points: Points, target: UpmemTarget) -> tuple[Numbers, Numbers
         [static, coarse], [points.table_bytes, passes * points.table_bytes], table_requests * f_l
     )
     own_rows, busy = points.rows_per_tasklet, np.minimum(tasklets, points.tile("n"))
-    index_visits, output_visits = points.visits("nc"), points.visits("nf")
     # Where c is not the innermost loop, all visits but the first of a tile read it back.
     output_moves = 2 * output_visits - n * f
-    index_moved = points.index_bytes * index_visits / (n * points.turns("c"))
+    index_moved = points.index_bytes * index_visits / (n * c)
     output_moved = points.output_bytes * output_moves / (n * f)
     index_each = ceil_div(own_rows * points.pitch(points.tile("c")), DMA_MAX)
     output_each = ceil_div(own_rows * points.tile("f") * points.row_bytes, DMA_MAX)
     own_requests = index_visits * busy * index_each + output_moves * busy * output_each
     requests = table_requests + own_requests
-    dma = target.dma_request * requests
-    dma = dma + target.dma_per_byte * (table_moved + index_moved + output_moved)
+    table_dma = target.dma_request * table_requests + target.dma_per_byte * table_moved
+    own_dma = target.dma_request * own_requests + target.dma_per_byte * (index_moved + output_moved)
+    dma = table_dma + own_dma
 
     # Instructions of a row that all rows have, times the rows that phases last.
     addition = slots_per_addition(points) * f_l
@@ -295,10 +309,15 @@ def kernel_cycles(points: Points, target: UpmemTarget) -> tuple[Numbers, Numbers
     alone = longest * points.column_tiles * (spacing * row + waits)
     start = {load: kernel_cost("start", load) for load in ("static", "coarse", "fine")}
     first = np.select([static, coarse], [start["static"], start["coarse"]], start["fine"])
-    static_load = target.dma_request * table_requests + target.dma_per_byte * table_moved
+    # Tiles of rows that follow each other between two barriers.
+    in_phase = np.where(points.hoisted & (passes == 1), n, 1)
+    behind = own_dma * (in_phase - 1) / in_phase
     together = np.select(
         [coarse, static],
-        [slots + dma, static_load + np.maximum(slots, dma - static_load)],
+        [
+            table_dma + own_dma - behind + np.maximum(slots, behind),
+            table_dma + np.maximum(slots, own_dma),
+        ],
         np.maximum(np.maximum(slots, dma), alone),
     )
     return slots, dma, together + first
