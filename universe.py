@@ -48,6 +48,7 @@ INR_UNIVERSE = Universe(
         "convert-inr-to-array-stream": _lazy(
             "passes.convert_inr_to_array_stream", "ConvertInrToArrayStreamPass"
         ),
+        "convert-lut-to-upmem": _lazy("passes.convert_lut_to_upmem", "ConvertLutToUpmemPass"),
         "convert-matmul-to-lut": _lazy("passes.convert_matmul_to_lut", "ConvertMatmulToLutPass"),
         "convert-torch-to-inr": _lazy("passes.convert_torch_to_inr", "ConvertTorchToInrPass"),
         "inr-cse": _lazy("passes.inr_cse", "InrCsePass"),
