@@ -36,7 +36,7 @@ typedef struct barrier_t {
             ".reloc ., R_RISCV_SET8, " __DPU_STRING(_symbol) "\n"                                  \
             ".byte 0\n"                                                                            \
             ".size " __DPU_STRING(_name) ", 4\n"                                                   \
-            ".popsection\n")
+            ".popsection\n");
 
 void barrier_wait(barrier_t *barrier);
 

@@ -8,7 +8,7 @@
 
 /* The size of the log where 1 MB is not right; once in a program. */
 #define STDOUT_BUFFER_INIT(size)                                                                   \
-    __asm__(".globl __log_size\n.set __log_size, " __DPU_STDIO_STRING(size) "\n")
+    __asm__(".globl __log_size\n.set __log_size, " __DPU_STDIO_STRING(size) "\n");
 #define __DPU_STDIO_STRING(x) __DPU_STDIO_STRING_OF(x)
 #define __DPU_STDIO_STRING_OF(x) #x
 
