@@ -19,7 +19,6 @@ from typing import Literal
 
 from ..errors import CompileError
 from .lut_codebooks import LutSettings, codebook_count
-from .lut_layer import table_limit
 from .upmem_cost import kernel_cost, swar8_run
 from .upmem_mapping import UNROLL
 from .upmem_target import DEFAULT_TARGET, MIB, UpmemTarget, find_target
@@ -118,8 +117,8 @@ def layer_costs(
 
 def slots_per_addition(bits: int, centroids: int) -> float:
     """Instructions of an addition of a table entry in long runs, the quickest lanes for `bits`."""
-    lanes = "swar8" if swar8_run(table_limit(bits)) else "swar16"
-    add = f"swar8/{swar8_run(table_limit(bits))}" if lanes == "swar8" else lanes
+    run = swar8_run(2**bits - 1)  # Entries are stored with a bias, without a sign.
+    lanes, add = ("swar8", f"swar8/{run}") if run else ("swar16", "swar16")
     row = kernel_cost("index", "4" if centroids <= 16 else "8")
     row += kernel_cost("turn", lanes) / UNROLL
     row += COLUMNS / 4 * (kernel_cost("load", lanes) + kernel_cost("add", add))
