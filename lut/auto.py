@@ -1,0 +1,277 @@
+"""The automatic policy: what each layer's tables do to the model, and the choice under a budget."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import Bounds, LinearConstraint, milp
+from torch import nn
+
+from ..analysis.lut_codebooks import LutSettings
+from ..errors import CompileError
+from .capture import Floats, inputs_of
+from .fitting import Store, fit
+from .linear import LutLinear
+from .measure import Metric, OutputError
+from .policy import Auto, Policy, select
+from .progress import Tell
+from .sites import Site, open_up, replace, row_mask, run, sites
+
+TRIES = 8
+"""How often a choice whose measured error is over the budget is made again with less."""
+
+Choice = LutSettings | None
+"""How a layer is computed: as tables, or as it is."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to compute one layer."""
+
+    choice: Choice
+    error: float
+    """Its share of the model's error."""
+    layer_error: float
+    """The layer's own relative error on held-out rows."""
+    cost: float
+    """Seconds."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The outcome of an automatic policy, and what it was chosen from."""
+
+    settings: dict[str, LutSettings]
+    """The layers that become tables."""
+    options: dict[str, list[Option]]
+    """Of every selected layer, the first being the layer as it is."""
+    error: float
+    """Measured, of the whole converted model, on batches that the tables are not fitted to."""
+    predicted: float
+    """The sum of the shares."""
+    cost: float
+    """Seconds, all selected layers together."""
+
+
+def split_batches(batches: Sequence[Any], holdout: float) -> tuple[Sequence[Any], Sequence[Any]]:
+    """
+    Batches to fit to, and every so manieth of them to measure on; a single batch is both.
+    """
+    if len(batches) == 1:
+        return batches, batches
+    count = min(len(batches) - 1, max(1, round(len(batches) * holdout)))
+    held = {int((i + 0.5) * len(batches) / count) for i in range(count)}
+    return (
+        [batch for i, batch in enumerate(batches) if i not in held],
+        [batch for i, batch in enumerate(batches) if i in held],
+    )
+
+
+def choose(
+    base: nn.Module,
+    batches: Sequence[Any],
+    held: Sequence[Any],
+    plan: Auto,
+    *,
+    rows: int,
+    memory: float,
+    seed: int,
+    store: Store,
+    tell: Tell,
+) -> Chosen:
+    """
+    Fits every choice for every selected layer of `base` to `batches` (they are kept in `store`),
+    measures their shares on `held`, and chooses. Under an error budget the choice is measured as
+    a whole, and made again with a smaller budget while it is over.
+
+    Raises CompileError for a budget below every conversion of a layer.
+    """
+    places = select(sites(base), plan.include, plan.exclude)
+    opened = open_up(copy.deepcopy(base), [site.name for site in places])
+    judge = _Judge(opened, held, plan.metric)
+    widths = {site.name: site for site in places}
+    options: dict[str, list[Option]] = {}
+    kept: dict[tuple[str, Choice], str] = {}
+
+    def running(share: float) -> None:
+        tell((len(options) + share) / (len(places) + 1), "running the model")
+
+    for name, x in inputs_of(
+        opened,
+        batches,
+        {site.name: site.in_features for site in places},
+        rows=rows,
+        memory=memory,
+        seed=seed,
+        tell=running,
+    ):
+        tell((len(options) + 1) / (len(places) + 1), f"{name}: {len(plan.choices)} choices")
+        options[name] = _options(opened, name, x, widths[name], plan, judge, store, kept)
+
+    def measured(picked: Sequence[Option], names: Sequence[str]) -> float:
+        chosen = {n: kept[n, o.choice] for n, o in zip(names, picked, strict=True) if o.choice}
+        return judge.of(store, chosen)
+
+    names = list(options)
+    candidates = [options[name] for name in names]
+    if plan.error is None:
+        picked = _pick(candidates, cost=_cost_limit(plan, places))
+        whole = measured(picked, names)
+    else:
+        picked, whole = _under(candidates, plan.error, lambda found: measured(found, names))
+    settings = {n: o.choice for n, o in zip(names, picked, strict=True) if o.choice is not None}
+    if not settings:
+        least = min(o.error for found in candidates for o in found if o.choice is not None)
+        why = f"an error of {plan.error}; the tables of one layer alone make {least:.3g} or more"
+        if plan.error is None:
+            why = "no tables of lower error and lower cost than the layers themselves"
+        raise CompileError(f"the budget leaves every layer as it is: {why}")
+    return Chosen(
+        settings,
+        options,
+        error=whole,
+        predicted=sum(option.error for option in picked),
+        cost=sum(option.cost for option in picked),
+    )
+
+
+def _under(
+    candidates: Sequence[Sequence[Option]],
+    limit: float,
+    measured: Callable[[Sequence[Option]], float],
+) -> tuple[list[Option], float]:
+    """The cheapest options whose error, measured together, is within `limit`."""
+    budget = limit
+    whole = math.inf
+    for _ in range(TRIES):
+        picked = _pick(candidates, error=budget)
+        whole = measured(picked)
+        if whole <= limit:
+            return picked, whole
+        # Errors that add up to more than their sum: ask for less of each.
+        budget *= min(0.9, limit / whole)
+    raise CompileError(
+        f"an error budget of {limit:.3g}: chosen for {budget:.3g}, the whole model's error is "
+        f"still {whole:.3g}; allow that much"
+    )
+
+
+def _options(
+    opened: nn.Module,
+    name: str,
+    x: Floats,
+    site: Site,
+    plan: Auto,
+    judge: _Judge,
+    store: Store,
+    kept: dict[tuple[str, Choice], str],
+) -> list[Option]:
+    """The options of one layer, the layer as it is first; `kept` gets the keys of their tables."""
+    module = opened.get_submodule(name)
+    own: dict[LutSettings, float] = {}
+    for choice in dict.fromkeys(plan.choices):
+        _, error, kept[name, choice] = fit(name, x, module, choice, store)
+        own[choice] = error.rel_mse
+    shares: dict[LutSettings, float] = {}
+    if plan.sensitivity == "measured":
+        shares = {choice: judge.of(store, {name: kept[name, choice]}) for choice in own}
+    else:
+        middle = sorted(own, key=lambda c: own[c])[len(own) // 2]
+        share = judge.of(store, {name: kept[name, middle]})
+        for choice, error in own.items():
+            shares[choice] = share * error / own[middle] if own[middle] > 0 else share
+    h, f, cost = site.in_features, site.out_features, _layer_cost(plan)
+    return [
+        Option(None, 0.0, 0.0, cost(plan.rows, h, f, None)),
+        *(Option(c, shares[c], own[c], cost(plan.rows, h, f, c)) for c in own),
+    ]
+
+
+class _Judge:
+    """The model's error on held-out batches with some of its layers as tables."""
+
+    def __init__(self, opened: nn.Module, held: Sequence[Any], metric: Metric | None):
+        self._model = opened
+        self._held = held
+        self._metric = metric
+        with torch.no_grad():
+            self._outputs = [run(opened, batch) for batch in held]
+
+    def of(self, store: Store, keys: Mapping[str, str]) -> float:
+        """The error with these layers as tables; the model is the original again afterwards."""
+        error = OutputError(self._metric)
+        tables = {name: LutLinear(store.layer(key)) for name, key in keys.items()}
+        originals = {name: self._model.get_submodule(name) for name in tables}
+        model = self._model
+        for name, lut in tables.items():
+            model = replace(model, originals[name], lut)
+        try:
+            with torch.no_grad():
+                for batch, output in zip(self._held, self._outputs, strict=True):
+                    error.add(run(model, batch), output, row_mask(model, batch))
+        finally:
+            for name, lut in tables.items():
+                replace(model, lut, originals[name])
+        return error.value
+
+
+def _layer_cost(plan: Auto) -> Callable[[int, int, int, Choice], float]:
+    return _default_cost if plan.layer_cost is None else plan.layer_cost
+
+
+def _default_cost(rows: int, height: int, width: int, choice: Choice) -> float:
+    if choice is None:
+        return 2 * rows * height * width / 2e10
+    blocks = -(-height // choice.vec)
+    return 3 * rows * height * choice.centroids / 5e10 + rows * blocks * width / 2e10
+
+
+def _cost_limit(plan: Auto, places: Sequence[Site]) -> float:
+    """The budget in seconds."""
+    if isinstance(plan.cost, float | int):
+        return float(plan.cost)
+    cost = _layer_cost(plan)
+    total = 0.0
+    for site in places:
+        policy = plan.cost
+        choice = policy.settings_of(site.name) if isinstance(policy, Policy) else policy
+        total += cost(plan.rows, site.in_features, site.out_features, choice)
+    return total
+
+
+def _pick(
+    candidates: Sequence[Sequence[Option]],
+    *,
+    error: float | None = None,
+    cost: float | None = None,
+) -> list[Option]:
+    """The options of least cost within an error, or of least error within a cost."""
+    sizes = [len(options) for options in candidates]
+    errors = np.array([option.error for options in candidates for option in options])
+    costs = np.array([option.cost for options in candidates for option in options])
+    limited, limit, goal = (errors, error, costs) if cost is None else (costs, cost, errors)
+    assert limit is not None
+    unit = max(abs(limit), 1e-300)
+    one_each = np.repeat(np.eye(len(sizes)), sizes, axis=1)
+    found = milp(
+        goal / max(goal.max(), 1e-300),
+        integrality=np.ones(len(goal)),
+        bounds=Bounds(0, 1),
+        constraints=[
+            LinearConstraint(one_each, 1, 1),
+            LinearConstraint(np.minimum(limited / unit, 1e6)[None], -np.inf, 1 + 1e-9),
+        ],
+    )
+    if found.x is None:
+        ends = np.cumsum(sizes)
+        least = sum(limited[e - n : e].min() for e, n in zip(ends, sizes, strict=True))
+        what = "error" if cost is None else "cost"
+        raise CompileError(f"a budget of {what} of {limit:.3g}; the least possible is {least:.3g}")
+    picks = iter(found.x > 0.5)
+    return [next(o for o, taken in list(zip(options, picks)) if taken) for options in candidates]

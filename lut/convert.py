@@ -1,0 +1,187 @@
+"""Converting the linear layers of a model to tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from torch import nn
+
+from ..analysis.lut_codebooks import LutSettings
+from ..errors import CompileError
+from .auto import choose, split_batches
+from .capture import Floats, inputs_of, watching
+from .fitting import Store, fit
+from .linear import LutLinear, layers
+from .measure import compare
+from .policy import Auto, LutWarning, Policy
+from .progress import Tell, following
+from .report import warning
+from .sites import as_batches, bias_of, copied, open_up, replace, run, sites, weight_of
+
+ROWS = 8192
+"""Rows of its input that each layer is fitted to, unless told otherwise."""
+
+MEMORY = 2 * 2**30
+"""Bytes of captured rows at once, unless told otherwise."""
+
+WARN_BATCHES = 4
+"""Calibration batches that this error is measured on, at most."""
+
+
+def convert(
+    model: nn.Module,
+    calibration: Any,
+    policy: Policy | Auto | str | None = None,
+    *,
+    progress: bool | Tell = True,
+    seed: int | None = None,
+    checkpoint: str | Path | None = None,
+    rows: int = ROWS,
+    memory: float = MEMORY,
+    sequential: bool = False,
+    error: float | None = None,
+    cost: float | None = None,
+) -> nn.Module:
+    """
+    A copy of `model`, in eval mode and with the same forward signature, whose selected linear
+    layers are `LutLinear`. The model itself is left alone.
+
+    `calibration` is an iterable of batches, a batch being a tensor, a tuple of positional or a
+    mapping of keyword arguments. Of each layer's inputs `rows` rows are kept, a uniform sample
+    by the policy's seed or by `seed`; layers are captured in several runs where the rows would
+    take more than `memory` bytes. With `sequential` each layer is fitted to what the layers of
+    tables before it put out, at one run over the batches a layer.
+
+    `policy` is a `Policy` (None: every layer, the default settings), an `Auto`, or "auto" with a
+    budget `error` or `cost`. `checkpoint` is a folder that keeps each fitted layer; a conversion
+    that was interrupted, or another with layers in common, takes them from there.
+
+    Warns (LutWarning) when the converted model's output on calibration batches is off by more
+    than a tenth of its energy, and names the worst layers.
+
+    Raises CompileError for a policy that selects nothing or has an unreachable budget, a model in
+    train mode with dropout or batch statistics, and calibration data that is empty, not finite,
+    misses a layer or has fewer rows than centroids.
+    """
+    plan = _plan(policy, error, cost)
+    batches = as_batches(calibration, "calibration")
+    base = copied(model)
+    places = sites(base)
+    seed = plan.seed if seed is None else seed
+    with ExitStack() as stack:
+        tell = stack.enter_context(following(progress, "tables"))
+        folder = None if checkpoint is None else Path(checkpoint)
+        if folder is None and isinstance(plan, Auto):
+            # Many more layers are fitted than are used: too many to hold in memory.
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="inr-lut-")))
+        store = Store(folder)
+        if isinstance(plan, Auto):
+            batches, held = split_batches(batches, plan.holdout)
+            chosen = choose(
+                base,
+                batches,
+                held,
+                plan,
+                rows=rows,
+                memory=memory,
+                seed=seed,
+                store=store,
+                tell=tell,
+            )
+            settings = chosen.settings
+        else:
+            settings = plan.choose(places)
+        opened = open_up(base, settings)
+        widths = {site.name: site.in_features for site in places if site.name in settings}
+        converted = _fitted(
+            opened, batches, widths, settings, store, tell, rows, memory, seed, sequential
+        )
+    _warn(converted, model, batches)
+    return converted
+
+
+def _plan(policy: Policy | Auto | str | None, error: float | None, cost: float | None):
+    if policy == "auto":
+        return Auto(error=error, cost=cost)
+    if error is not None or cost is not None:
+        raise CompileError("error= and cost= go with policy='auto'; an Auto has its own")
+    if policy is None:
+        return Policy()
+    if not isinstance(policy, Policy | Auto):
+        raise CompileError(f"policy {policy!r}: a lut.Policy, a lut.Auto or 'auto'")
+    return policy
+
+
+def _fitted(
+    model: nn.Module,
+    batches: Sequence[Any],
+    widths: dict[str, int],
+    settings: Mapping[str, LutSettings],
+    store: Store,
+    tell: Tell,
+    rows: int,
+    memory: float,
+    seed: int,
+    sequential: bool,
+) -> nn.Module:
+    """`model`, opened up, with its layers replaced by tables."""
+    made: list[tuple[nn.Module, LutLinear]] = []
+
+    def running(share: float) -> None:
+        tell((len(made) + share) / (len(widths) + 1), "running the model")
+
+    source = _one_by_one if sequential else inputs_of
+    for name, x in source(
+        model, batches, widths, rows=rows, memory=memory, seed=seed, tell=running
+    ):
+        tell((len(made) + 1) / (len(widths) + 1), name)
+        module = model.get_submodule(name)
+        layer, found, _ = fit(name, x, module, settings[name], store)
+        new = LutLinear(layer, weight_of(module), bias_of(module))
+        new.fitted = found
+        made.append((module, new))
+        if sequential:
+            model = replace(model, module, new)
+    if not sequential:
+        # Not before all inputs are known: later layers are to see the original's.
+        for module, new in made:
+            model = replace(model, module, new)
+    return model
+
+
+def _one_by_one(
+    model: nn.Module,
+    batches: Sequence[Any],
+    widths: dict[str, int],
+    *,
+    rows: int,
+    memory: float,
+    seed: int,
+    tell: Callable[[float], None],
+) -> Iterator[tuple[str, Floats]]:
+    """As `inputs_of`, with the model as it is when each layer's turn comes."""
+    order: list[str] = []
+    with watching(model, list(widths), lambda name, x, out: order.append(name)):
+        run(model, batches[0])
+    for name in dict.fromkeys((*order, *widths)):
+        yield from inputs_of(
+            model, batches, {name: widths[name]}, rows=rows, memory=memory, seed=seed, tell=tell
+        )
+
+
+def _warn(converted: nn.Module, model: nn.Module, batches: Sequence[Any]) -> None:
+    training = {m: m.training for m in model.modules()}
+    model.eval()
+    try:
+        error = compare(converted, model, batches[:: -(-len(batches) // WARN_BATCHES)]).total.ratio
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+    errors = {name: m.fitted.rel_mse if m.fitted else None for name, m in layers(converted).items()}
+    if (said := warning(error, errors, "calibration data")) is not None:
+        warnings.warn(said, LutWarning, stacklevel=3)

@@ -1,0 +1,268 @@
+"""
+Tables that can be trained: what stands beside a `LutLinear`'s integers while `calibrate` runs.
+
+The table is T = C·W + D: centroids times a weight, and an offset D that holds whatever the fit
+found beyond that (a refit, a calibration before) and is constant, or trained as well. C, W and
+the bias are trained. So a refit loses nothing by training, and the parameters are about as many
+as the layer had, not K/V times as many.
+
+`Straight` (eLUT-NN, Li et al., PIM-DL, ASPLOS 2024) searches for the nearest centroid and
+passes gradients on as if x̂ = x: the forward is Q(T) summed, Q being the rounding to the
+table's bits (straight-through too); backward, with g = dL/dy,
+
+    dL/dx  = g·Wᵀ        dL/dC[cb, k] = Σ_{n: idx = k} (g·Wᵀ)[n, cb]        dL/dW = x̂ᵀ·g
+
+`Soft` (LUT-NN, Tang et al., MobiCom 2023) has the same forward, and the gradient of the softmax of
+-|x - c|²/t over the centroids, t a learned temperature of each codebook.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..analysis.lut_fit import quantise_table
+from ..analysis.lut_layer import GRID, LutLayer, table_limit
+from ..analysis.lut_refit import sum_by_code
+from ..errors import CompileError
+from . import ops
+from .linear import LutLinear
+
+
+class Trainer(nn.Module):
+    """
+    A layer of tables as parameters: ...×H to ...×F.
+
+    `points` CB×K×V, `weight` CB·V×F (rows past H and those of channels multiplied exactly are 0
+    and stay so), `bias` F, `offset` CB×K×F. A forward leaves ‖ŷ - y‖²/‖x·W₀‖² in
+    `reconstruction`, y = x·W₀ + b₀ being what the original layer makes of the same input, if
+    `reconstruct` is set; the gradient of this number goes to the parameters but not to x, for
+    which it vanishes (dx̂/dx = 1). `mask` (B×L), where set, leaves rows out of it.
+    """
+
+    reconstruction: Tensor | None
+    mask: Tensor | None
+    steps: Tensor
+    channels: Tensor | None
+    residual: Tensor | None
+    offset: Tensor
+
+    def __init__(self, lut: LutLinear, *, train_tables: bool = False):
+        super().__init__()
+        if lut.original is None:
+            raise CompileError(
+                f"{lut.name}: calibration needs the layer's original weight, which tables alone "
+                "do not hold; convert the model, or load the tables into it"
+            )
+        blocks, _, vec = lut.centroids.shape
+        self.name, self.bits = lut.name, lut.bits
+        self.in_features = lut.in_features
+        self._original = (lut.original, lut.original_bias)
+        self.register_buffer("steps", lut.steps.clone())
+        self.register_buffer("channels", None if lut.channels is None else lut.channels.long())
+        self.register_buffer("residual", lut.residual)
+        weight = lut.original.clone()
+        if lut.channels is not None:
+            weight[lut.channels.long()] = 0
+        weight = functional.pad(weight, (0, 0, 0, blocks * vec - lut.in_features)).contiguous()
+        points = lut.centroids.to(torch.float32) * lut.steps[:, None, None]
+        entries = lut.table.to(torch.float32) * lut.scale
+        self.points = nn.Parameter(points)
+        self.weight = nn.Parameter(weight)
+        bias = lut.scale.new_zeros(lut.out_features) if lut.bias is None else lut.bias.clone()
+        self.bias = nn.Parameter(bias)
+        offset = entries - _table(points, weight)
+        if train_tables:
+            self.offset = nn.Parameter(offset)
+        else:
+            self.register_buffer("offset", offset)
+        self.reconstruct = True
+        self.reconstruction = None
+        self.mask = None
+
+    def grid(self) -> Tensor:
+        """The centroids on the grid of the search, CB×K×V int16."""
+        scaled = self.points.detach() / self.steps[:, None, None]
+        return scaled.round().clamp(-GRID, GRID).to(torch.int16)
+
+    def table(self) -> Tensor:
+        """T, CB×K×F."""
+        return _table(self.points, self.weight) + self.offset
+
+    def spans(self) -> dict[str, float]:
+        """The size of each parameter's numbers, which steps of training are in proportion to."""
+        entries = _rms(self.table())
+        sizes = {"points": _rms(self.points), "weight": _rms(self.weight), "offset": entries}
+        return {**sizes, "bias": entries * len(self.steps) ** 0.5}
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, self.in_features).to(torch.float32)
+        out, apart = self.sums(flat)
+        out = out + self.bias
+        exact = None
+        if self.channels is not None and self.residual is not None:
+            exact = flat[:, self.channels] @ self.residual
+            out = out + exact
+        if self.reconstruct:
+            apart = apart + self.bias
+            if exact is not None:
+                apart = apart + exact.detach()
+            self.reconstruction = self._reconstruction(x, flat.detach(), apart)
+        return out.reshape(*x.shape[:-1], out.shape[1]).to(x.dtype)
+
+    def sums(self, flat: Tensor) -> tuple[Tensor, Tensor]:
+        """
+        Sums of entries, N×F, for rows N×H, twice: from the second no gradient leads to the rows. It
+        may be anything without `reconstruct`.
+        """
+        raise NotImplementedError
+
+    def _reconstruction(self, x: Tensor, flat: Tensor, out: Tensor) -> Tensor:
+        weight, bias = self._original
+        goal = flat @ weight
+        if self.mask is not None and self.mask.shape == x.shape[:-1]:
+            kept = self.mask.reshape(-1)
+            goal, out = goal[kept], out[kept]
+        energy = goal.square().sum().clamp_min(1e-20)
+        return (out - (goal if bias is None else goal + bias)).square().sum() / energy
+
+    def layer(self) -> LutLayer:
+        """What has been trained, as integers."""
+        table = self.table().detach().cpu().numpy()
+        entries, scale = quantise_table(table, self.bits)
+        exact = self.channels is not None and self.residual is not None
+        return LutLayer(
+            self.name,
+            self.in_features,
+            self.grid().cpu().numpy(),
+            self.steps.cpu().numpy().copy(),
+            entries,
+            scale,
+            self.bias.detach().cpu().numpy().copy(),
+            self.bits,
+            cast(Tensor, self.channels).cpu().numpy().astype(np.int32) if exact else None,
+            cast(Tensor, self.residual).cpu().numpy().copy() if exact else None,
+        )
+
+
+def _table(points: Tensor, weight: Tensor) -> Tensor:
+    """C·W: CB×K×V centroids and a CB·V×F weight to CB×K×F."""
+    blocks, _, vec = points.shape
+    return points @ weight.reshape(blocks, vec, -1)
+
+
+def _rms(values: Tensor) -> float:
+    return float(values.detach().square().mean().sqrt())
+
+
+def rounded(table: Tensor, bits: int) -> Tensor:
+    """A table CB×K×F as its integers would have it, in floating point."""
+    limit = table_limit(bits)
+    scale = table.abs().amax((0, 1)) / limit
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    return (table / scale).round_().clamp_(-limit, limit).mul_(scale)
+
+
+class Straight(Trainer):
+    """Straight-through to the inputs: eLUT-NN."""
+
+    def sums(self, flat: Tensor) -> tuple[Tensor, Tensor]:
+        indices = ops.encode(flat.detach(), self.grid(), self.steps)
+        return cast(
+            "tuple[Tensor, Tensor]",
+            _StraightSums.apply(flat, indices, self.points, self.weight, self.offset, self.bits),
+        )
+
+
+class _StraightSums(torch.autograd.Function):
+    """Sums of rounded table entries, with the gradients of the module's docstring."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        indices: Tensor,
+        points: Tensor,
+        weight: Tensor,
+        offset: Tensor,
+        bits: int,
+    ) -> tuple[Tensor, Tensor]:
+        blocks, count, _ = points.shape
+        table = rounded(_table(points, weight) + offset, bits).reshape(blocks * count, -1)
+        out = ops.sum_rows(indices, table, count)
+        ctx.save_for_backward(indices, points, weight)
+        ctx.width = x.shape[1]
+        ctx.set_materialize_grads(False)
+        return out, out.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        g, apart = grads
+        both = apart if g is None else g if apart is None else g + apart
+        if both is None:
+            return (None,) * 6
+        indices, points, weight = ctx.saved_tensors
+        blocks, count, vec = points.shape
+        wants = ctx.needs_input_grad
+        to_points = both @ weight.t()
+        to_x = None
+        if wants[0] and g is not None:
+            to_x = (to_points if both is g else g @ weight.t())[:, : ctx.width]
+        rows = indices.long() + torch.arange(blocks, device=indices.device) * count
+        chosen = points.reshape(blocks * count, vec)[rows].reshape(len(rows), -1)
+        to_weight = chosen.t() @ both
+        summed = _by_code(rows.reshape(-1), to_points.reshape(-1, vec), blocks * count)
+        to_offset = None
+        if wants[4]:
+            to_offset = torch.from_numpy(
+                sum_by_code(indices.cpu().numpy(), both.cpu().numpy(), count)
+            ).to(both.device)
+        return to_x, None, summed.reshape(points.shape), to_weight, to_offset, None
+
+
+def _by_code(rows: Tensor, values: Tensor, count: int) -> Tensor:
+    """Row r of the result is the sum of the `values` M×V with rows == r: count×V, in order."""
+    columns = [
+        torch.bincount(rows, weights=column.to(torch.float64), minlength=count)
+        for column in values.t()
+    ]
+    return torch.stack(columns, dim=1).to(values.dtype)
+
+
+class Soft(Trainer):
+    """The gradient of a softmax over centroids, of learned temperature: LUT-NN."""
+
+    def __init__(self, lut: LutLinear, *, train_tables: bool = False):
+        super().__init__(lut, train_tables=train_tables)
+        # A first temperature on the scale of what separates a centroid from the next.
+        points = self.points.detach()
+        apart = torch.cdist(points, points).square()
+        apart.diagonal(dim1=1, dim2=2).fill_(torch.inf)
+        nearest = apart.amin(-1).mean(-1) if points.shape[1] > 1 else torch.ones(len(points))
+        self.log_temperature = nn.Parameter(nearest.clamp_min(1e-12).log())
+
+    def spans(self) -> dict[str, float]:
+        return {**super().spans(), "log_temperature": 1.0}
+
+    def sums(self, flat: Tensor) -> tuple[Tensor, Tensor]:
+        table = self.table()
+        table = table + (rounded(table.detach(), self.bits) - table.detach())
+        out = self._sums(flat, table)
+        return out, self._sums(flat.detach(), table) if self.reconstruct else out
+
+    def _sums(self, flat: Tensor, table: Tensor) -> Tensor:
+        blocks, count, vec = self.points.shape
+        x = functional.pad(flat, (0, blocks * vec - self.in_features))
+        x = x.reshape(-1, blocks, vec).transpose(0, 1)
+        norms = self.points.square().sum(-1)[:, None]
+        far = torch.baddbmm(norms, x, self.points.transpose(1, 2), alpha=-2)
+        soft = torch.softmax(-far / self.log_temperature.exp()[:, None, None], dim=-1)
+        soft = soft.transpose(0, 1)
+        indices = ops.encode(flat.detach(), self.grid(), self.steps)
+        hard = functional.one_hot(indices.long(), count)
+        codes = hard + soft - soft.detach()
+        return codes.reshape(len(flat), blocks * count) @ table.reshape(blocks * count, -1)
