@@ -1,4 +1,4 @@
-"""`python -m inr.runtime --include-dir | --sim-dir | --ap-types`: paths for Makefiles."""
+"""`python -m inr.runtime --include-dir | --sim-dir | ...`: paths for Makefiles."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ def main() -> int:
     which.add_argument("--include-dir", action="store_true", help="the kernels' headers")
     which.add_argument("--sim-dir", action="store_true", help="the simulation runtime's headers")
     which.add_argument("--ap-types", action="store_true", help="the folder of ap_fixed.h")
+    which.add_argument("--dpu-bin-dir", action="store_true", help="the UPMEM SDK's commands")
+    which.add_argument("--dpu-include-dir", action="store_true", help="the UPMEM host headers")
+    which.add_argument("--dpu-device-dir", action="store_true", help="the UPMEM device headers")
     arguments = parser.parse_args()
     if arguments.ap_types:
         folder = ap_types()
@@ -24,6 +27,15 @@ def main() -> int:
             return 1
         print(folder)
         return 0
+    folders = {
+        "bin": arguments.dpu_bin_dir,
+        "host": arguments.dpu_include_dir,
+        "device/include": arguments.dpu_device_dir,
+    }
+    for folder, asked in folders.items():
+        if asked:
+            print(files("inr.runtime") / "upmem" / folder)
+            return 0
     print(files("inr.runtime") / "hls" / ("include" if arguments.include_dir else "sim"))
     return 0
 

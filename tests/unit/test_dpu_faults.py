@@ -213,7 +213,7 @@ CASES = {
     ),
     "heap reset while others allocate": Case(
         "race",
-        body("if (me() == 0) mem_reset();\n@|barrier_wait(&barrier);@\nmem_alloc(16);\n"),
+        body("if (me() == 0) mem_reset();\n@|barrier_wait(&barrier);@\nmem_alloc(16); // HERE"),
         tasklets=4,
         check="races",
     ),
