@@ -19,6 +19,7 @@ from .upmem_attributes import (
     ShapeAttr,
     TargetAttr,
     WramAttr,
+    bits_of,
     space_of,
 )
 from .upmem_device import (
@@ -46,6 +47,7 @@ from .upmem_host import (
     UnpackSumsOp,
     WaitOp,
     grid_type,
+    shape_of,
 )
 from .upmem_program import KernelOp, SymbolOp
 
@@ -79,8 +81,10 @@ __all__ = [
     "WaitOp",
     "WramAttr",
     "WramBufferOp",
+    "bits_of",
     "buffer_bytes",
     "grid_type",
+    "shape_of",
     "space_of",
 ]
 

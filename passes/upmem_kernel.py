@@ -15,7 +15,8 @@ from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, i8, i16, i32
 from xdsl.ir import SSAValue
 
-from ..analysis.upmem_mapping import DMA_MAX, Geometry, Loop, lane_limit, up_to_multiple
+from ..analysis.upmem_cost import swar8_run
+from ..analysis.upmem_mapping import DMA_MAX, Geometry, Loop, up_to_multiple
 from ..dialects import upmem
 from .upmem_emitter import Emitter, Index
 
@@ -58,7 +59,8 @@ class KernelBuilder:
         self.tiles = {axis: Tile() for axis in "nfc"}
         self.run_first: Index = 0
         """The tasklet's first row in the tile."""
-        self.run_end: Index = 0
+        self.run_rows: Index = 0
+        """How many rows are the tasklet's own."""
         self.index_pitch: Index = 0
 
     # Sizes
@@ -72,6 +74,16 @@ class KernelBuilder:
     def row_bytes(self) -> int:
         """Bytes of the entries of one codebook in f_l columns."""
         return self.geometry.shape.centroids * self.mapping.f_l
+
+    @property
+    def index_room(self) -> int:
+        """Bytes of a tasklet's own part of the index tile in WRAM."""
+        return self.geometry.rows_per_tasklet * self.geometry.pitch(self.axis("c").tile)
+
+    @property
+    def sums_room(self) -> int:
+        """Bytes of a tasklet's own part of the output tile in WRAM."""
+        return self.geometry.rows_per_tasklet * self.axis("f").tile * self.width
 
     def axis(self, name: str) -> Loop:
         """The tiles along an axis."""
@@ -93,6 +105,10 @@ class KernelBuilder:
         self.sums_stride = emit.mul(
             self.stride, self.axis("f").tile * self.width if self.axis("f").turns > 1 else 0
         )
+        # A tasklet's rows lie at its own place in the tiles, whatever their number: were the last
+        # tile's dealt over the same place in another way, one would overwrite what another reads.
+        self.own_indices = emit.mul(self.me, self.index_room, "own_indices")
+        self.own_sums = emit.mul(self.me, self.sums_room, "own_sums")
         if self.mapping.load == "static":
             self._move_together(0, self.geometry.table_bytes, self.geometry.table_bytes)
             emit.op(upmem.BarrierOp())
@@ -163,7 +179,8 @@ class KernelBuilder:
             self.tiles["n"] = Tile(turn, turn, size)
             run = emit.ceil_div(size, self.mapping.tasklets, "run")
             self.run_first = emit.least(emit.mul(self.me, run), size, "first")
-            self.run_end = emit.least(emit.add(self.run_first, run), size, "end")
+            end = emit.least(emit.add(self.run_first, run), size, "end")
+            self.run_rows = emit.sub(end, self.run_first, "own_rows")
             return
         last = loop.turns > 1 and loop.last != loop.tile and emit.equal(turn, loop.turns - 1)
         size = emit.select(last, loop.last, loop.tile, f"{axis}_size")
@@ -183,7 +200,7 @@ class KernelBuilder:
         start = emit.add(
             emit.mul(self.tiles["c"].turn, self.index_stride), emit.mul(row, self.index_pitch)
         )
-        most = self.geometry.rows_per_tasklet * self.geometry.pitch(self.axis("c").tile)
+        most = self.index_room
 
         def move(done: Index, size: int, rest: Index | None) -> None:
             emit.op(
@@ -197,9 +214,8 @@ class KernelBuilder:
                 )
             )
 
-        here = emit.mul(self.run_first, self.index_pitch)
-        rows = emit.sub(self.run_end, self.run_first)
-        self._move_run(emit.mul(rows, self.index_pitch, "index_bytes"), most, move)
+        here = self.own_indices
+        self._move_run(emit.mul(self.run_rows, self.index_pitch, "index_bytes"), most, move)
 
     def _move_sums(self, write: bool) -> None:
         """The sums of the tasklet's own rows."""
@@ -207,9 +223,7 @@ class KernelBuilder:
         pitch = emit.mul(self.tiles["f"].size, self.width)
         row = emit.add(self.tiles["n"].first, self.run_first)
         start = emit.add(emit.mul(self.tiles["f"].turn, self.sums_stride), emit.mul(row, pitch))
-        here = emit.mul(self.run_first, pitch)
-        rows = emit.sub(self.run_end, self.run_first)
-        most = self.geometry.rows_per_tasklet * self.axis("f").tile * self.width
+        most, here = self.sums_room, self.own_sums
 
         def move(done: Index, size: int, rest: Index | None) -> None:
             outside = self.sums, emit.value(emit.add(start, done))
@@ -218,7 +232,7 @@ class KernelBuilder:
             last = None if rest is None else emit.value(rest)
             emit.op((upmem.DmaWriteOp if write else upmem.DmaReadOp)(*ends, size, last))
 
-        self._move_run(emit.mul(rows, pitch, "sum_bytes"), most, move)
+        self._move_run(emit.mul(self.run_rows, pitch, "sum_bytes"), most, move)
 
     def _move_run(
         self, size: Index, most: int, move: Callable[[Index, int, Index | None], None]
@@ -299,11 +313,13 @@ class KernelBuilder:
         skip = emit.half(codebook) if bits == 4 else emit.mul(codebook, bits // 8)
         pitch = emit.mul(self.tiles["f"].size, self.width)
         first_sum = emit.mul(column, self.width)
-        flush = lane_limit("swar8", shape.max_entry) if mapping.variant == "swar8" else None
+        flush = swar8_run(shape.max_entry) if mapping.variant == "swar8" else None
         most = min(mapping.c_l, self.axis("c").tile)
-        with emit.loop(self.run_first, self.run_end, 1, "row") as row:
-            index = emit.add(emit.mul(row, self.index_pitch), skip)
-            sums = emit.add(emit.mul(row, pitch), first_sum)
+        index_start = emit.add(self.own_indices, skip)
+        sums_start = emit.add(self.own_sums, first_sum)
+        with emit.loop(0, self.run_rows, 1, "row") as row:
+            index = emit.add(index_start, emit.mul(row, self.index_pitch))
+            sums = emit.add(sums_start, emit.mul(row, pitch))
             emit.op(
                 upmem.LutAccumulateOp(
                     mapping.variant,

@@ -8,6 +8,8 @@ builtin.module {
     %c1 = arith.constant 1 : index
     %c8 = arith.constant 8 : index
     %c32 = arith.constant 32 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
     %c6 = arith.constant 6 : index
     %c3 = arith.constant 3 : index
     %c2 = arith.constant 2 : index
@@ -26,6 +28,8 @@ builtin.module {
     %entries = upmem.wram_buffer at 240 : memref<512xi8, #upmem.wram>
     %2 = arith.muli %stride, %c8 : index
     %3 = arith.muli %stride, %c32 : index
+    %own_indices = arith.muli %me, %c16 : index
+    %own_sums = arith.muli %me, %c64 : index
     scf.for %n = %c0 to %rows step %c6 {
       %4 = arith.subi %rows, %n : index
       %n_rows = arith.minui %4, %c6 : index
@@ -34,6 +38,7 @@ builtin.module {
       %first = arith.minui %5, %n_rows : index
       %6 = arith.addi %first, %run : index
       %end = arith.minui %6, %n_rows : index
+      %own_rows = arith.subi %end, %first : index
       scf.for %f = %c0 to %c2 step %c1 {
         %f_first = arith.muli %f, %c8 : index
         scf.for %c = %c0 to %c2 step %c1 {
@@ -44,35 +49,35 @@ builtin.module {
           %9 = arith.muli %c, %2 : index
           %10 = arith.muli %8, %c8 : index
           %11 = arith.addi %9, %10 : index
-          %12 = arith.muli %first, %c8 : index
-          %13 = arith.subi %end, %first : index
-          %index_bytes = arith.muli %13, %c8 : index
-          %14 = arith.cmpi ne, %index_bytes, %c0 : index
-          scf.if %14 {
-            upmem.dma_read %index[%11] to %indices[%12] size 16 rest %index_bytes : memref<160xi8, #upmem.mram>, memref<48xi8, #upmem.wram>
+          %index_bytes = arith.muli %own_rows, %c8 : index
+          %12 = arith.cmpi ne, %index_bytes, %c0 : index
+          scf.if %12 {
+            upmem.dma_read %index[%11] to %indices[%own_indices] size 16 rest %index_bytes : memref<160xi8, #upmem.mram>, memref<48xi8, #upmem.wram>
           }
           scf.for %cl = %c0 to %c_size step %c4 {
-            %15 = arith.subi %c_size, %cl : index
-            %count = arith.minui %c4, %15 : index
-            %16 = arith.addi %c_first, %cl : index
-            %17 = arith.muli %f_first, %c192 : index
-            %18 = arith.muli %16, %c128 : index
-            %19 = arith.addi %17, %18 : index
+            %13 = arith.subi %c_size, %cl : index
+            %count = arith.minui %c4, %13 : index
+            %14 = arith.addi %c_first, %cl : index
+            %15 = arith.muli %f_first, %c192 : index
+            %16 = arith.muli %14, %c128 : index
+            %17 = arith.addi %15, %16 : index
             upmem.barrier
-            %20 = arith.muli %count, %c128 : index
-            %21 = arith.muli %me, %c512 : index
-            scf.for %done = %21 to %20 step %c1536 {
-              %22 = arith.addi %19, %done : index
-              %rest = arith.subi %20, %done : index
-              upmem.dma_read %table[%22] to %entries[%done] size 512 rest %rest : memref<3072xi8, #upmem.mram>, memref<512xi8, #upmem.wram>
+            %18 = arith.muli %count, %c128 : index
+            %19 = arith.muli %me, %c512 : index
+            scf.for %done = %19 to %18 step %c1536 {
+              %20 = arith.addi %17, %done : index
+              %rest = arith.subi %18, %done : index
+              upmem.dma_read %table[%20] to %entries[%done] size 512 rest %rest : memref<3072xi8, #upmem.mram>, memref<512xi8, #upmem.wram>
             }
             upmem.barrier
-            %fresh = arith.cmpi eq, %16, %c0 : index
-            scf.for %row = %first to %end step %c1 {
-              %23 = arith.muli %row, %c8 : index
-              %24 = arith.addi %23, %cl : index
-              %25 = arith.muli %row, %c32 : index
-              upmem.lut_accumulate swar16 %indices[%24] count %count of %entries[%c0] into %accumulators[%25] fresh %fresh codebooks 4 columns 8 centroids 16 idx_bits 8 bias 128 : memref<48xi8, #upmem.wram>, memref<512xi8, #upmem.wram> into memref<48xi32, #upmem.wram>
+            %fresh = arith.cmpi eq, %14, %c0 : index
+            %21 = arith.addi %own_indices, %cl : index
+            scf.for %row = %c0 to %own_rows step %c1 {
+              %22 = arith.muli %row, %c8 : index
+              %23 = arith.addi %21, %22 : index
+              %24 = arith.muli %row, %c32 : index
+              %25 = arith.addi %own_sums, %24 : index
+              upmem.lut_accumulate swar16 %indices[%23] count %count of %entries[%c0] into %accumulators[%25] fresh %fresh codebooks 4 columns 8 centroids 16 idx_bits 8 bias 128 : memref<48xi8, #upmem.wram>, memref<512xi8, #upmem.wram> into memref<48xi32, #upmem.wram>
             }
           }
         }
@@ -80,12 +85,10 @@ builtin.module {
         %27 = arith.muli %f, %3 : index
         %28 = arith.muli %26, %c32 : index
         %29 = arith.addi %27, %28 : index
-        %30 = arith.muli %first, %c32 : index
-        %31 = arith.subi %end, %first : index
-        %sum_bytes = arith.muli %31, %c32 : index
-        %32 = arith.cmpi ne, %sum_bytes, %c0 : index
-        scf.if %32 {
-          upmem.dma_write %accumulators[%30] to %sums[%29] size 64 rest %sum_bytes : memref<48xi32, #upmem.wram>, memref<640xi8, #upmem.mram>
+        %sum_bytes = arith.muli %own_rows, %c32 : index
+        %30 = arith.cmpi ne, %sum_bytes, %c0 : index
+        scf.if %30 {
+          upmem.dma_write %accumulators[%own_sums] to %sums[%29] size 64 rest %sum_bytes : memref<48xi32, #upmem.wram>, memref<640xi8, #upmem.mram>
         }
       }
     }
