@@ -123,11 +123,15 @@ class Demand:
         return self.need <= self.have
 
 
+def fixed_wram(points: Points) -> Integers:
+    """Bytes of WRAM besides buffers."""
+    return points.field("tasklets") * (STACK_BYTES + 8 + CACHE_BYTES) + RUNTIME_BYTES
+
+
 def wram_needed(points: Points) -> Integers:
     """Bytes of WRAM: stacks and their guards, the runtime, all buffers."""
-    fixed = points.field("tasklets") * (STACK_BYTES + 8 + CACHE_BYTES) + RUNTIME_BYTES
     buffers = points.index_tile_bytes + points.output_tile_bytes + points.table_tile_bytes
-    return fixed + buffers
+    return fixed_wram(points) + buffers
 
 
 def code_size(points: Points) -> Integers:
@@ -250,8 +254,20 @@ def violations(shape: LutShape, mapping: Mapping, machine: Machine) -> list[Viol
     if bad := [name for name, value in sizes.items() if value < 1]:
         return [Violation("R5", f"{n} = {sizes[n]}", 1, sizes[n], "1 or more") for n in bad]
     points = Points.of(shape, [mapping])
+    parts = {
+        "MRAM": f"table {points.table_bytes[0]:,}, indices {points.index_bytes[0]:,}, "
+        f"output {points.output_bytes[0]:,}",
+        "WRAM": f"table {points.table_tile_bytes[0]:,}, indices {points.index_tile_bytes[0]:,}, "
+        f"output {points.output_tile_bytes[0]:,}, stacks and runtime {fixed_wram(points)[0]:,}",
+    }
     broken = [
-        Violation(d.rule, d.what, int(d.need[0]), int(d.have[0]), d.hint)
+        Violation(
+            d.rule,
+            d.what + (f" ({parts[d.what[-4:]]})" if d.what[-4:] in parts else ""),
+            int(d.need[0]),
+            int(d.have[0]),
+            d.hint,
+        )
         for d in demands(points, machine)
         if not d.kept[0]
     ]

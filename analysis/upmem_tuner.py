@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from ..errors import CompileError
 from .upmem_cost import (
     KERNEL_COSTS,
     Breakdown,
+    Numbers,
     breakdown,
     in_turn,
     lower_bound_cycles,
@@ -60,6 +61,9 @@ from .upmem_target import MIB
 
 Fixed = Dict[str, Any]
 """Fields of a mapping that the user has chosen."""
+
+Objective = Literal["pipelined", "total"]
+"""Seconds of `Costs` that are minimised: with the groups in turn, or one after the other."""
 
 COLUMNS = (4, 8, 16, 32)
 """f_l: what registers allow."""
@@ -266,7 +270,11 @@ def all_orders(points: Points, fixed: Fixed) -> Points:
 
 
 def bounds(
-    shape: LutShape, parts: Sequence[Partition], machine: Machine, fixed: Fixed
+    shape: LutShape,
+    parts: Sequence[Partition],
+    machine: Machine,
+    fixed: Fixed,
+    objective: Objective = "pipelined",
 ) -> list[float]:
     """Seconds that no point of each part goes below: its transfers and additions alone."""
     widths = _given(fixed, "f_l", COLUMNS)
@@ -295,7 +303,8 @@ def bounds(
     if residency == "per_call":
         moved = moved + target.transfer("table", mib * points.table_bytes, ranks)
     kernel = target.seconds(lower_bound_cycles(points)) + target.launch_seconds
-    total = in_turn(moved, kernel, points.field("groups"))
+    groups = points.field("groups")
+    total = moved + kernel if objective == "total" else in_turn(moved, kernel, groups)
     return list(total.reshape(len(parts), len(widths)).min(axis=1).tolist())
 
 
@@ -309,6 +318,7 @@ def search(
     machine: Machine,
     fixed: Fixed,
     below: float = float("inf"),
+    objective: Objective = "pipelined",
 ) -> Tuned | None:
     """The best legal point of some parts, if one takes at most `below` seconds."""
     best: tuple[float, tuple[int, ...], Points, int, Breakdown] | None = None
@@ -323,18 +333,19 @@ def search(
         points = all_orders(points, fixed)
         costs = predict_all(points, machine.target)
         counted += len(points)
-        i = _first_best(points, costs.pipelined)
-        key = float(costs.pipelined[i]), _rank(points, i)
+        seconds: Numbers = getattr(costs, objective)
+        i = _first_best(points, seconds)
+        key = float(seconds[i]), _rank(points, i)
         if key[0] <= below and (best is None or key < best[:2]):
             best = *key, points, i, breakdown(costs, i)
 
-    least = bounds(shape, parts, machine, fixed) if parts else []
+    least = bounds(shape, parts, machine, fixed, objective) if parts else []
     for number in sorted(range(len(parts)), key=lambda i: least[i]):
         if least[number] > limit():
             skipped += 1
             continue
         for points in legal_tiles(shape, parts[number], machine, fixed):
-            floor = predict_all(points, machine.target, least=True).pipelined
+            floor: Numbers = getattr(predict_all(points, machine.target, least=True), objective)
             counted += len(points)
             order = np.argsort(floor, kind="stable")
             first, rest = order[:_FIRST], order[_FIRST:]
@@ -415,16 +426,26 @@ def unfit(
 
 @dataclass(frozen=True)
 class Choice:
-    """What a layer may do: the time of a call, and the MRAM that it holds."""
+    """What a layer may do, on DPUs or not: seconds of a call, and the MRAM that it holds."""
 
-    seconds: float
+    what: str
+    """`tables`, `int8 product` or `host`."""
+    moved: float
+    """Transfers to and from DPUs."""
+    kernel: float
+    """The kernel and its launch."""
+    host: float
+    """Work of the host: search and dequantisation, or the whole product."""
     resident: int
     """Bytes of each DPU kept between calls."""
     scratch: int
     """Bytes of each DPU during a call, free for other layers after it."""
-    tuned: Tuned | None
-    """None: not on DPUs."""
-    name: str = "tables"
+    mapping: Mapping | None = None
+
+    @property
+    def seconds(self) -> float:
+        """One after the other."""
+        return self.moved + self.kernel + self.host
 
 
 def pareto(
@@ -433,16 +454,17 @@ def pareto(
     fixed: Fixed | None = None,
     *,
     pipeline: bool = False,
+    objective: Objective = "pipelined",
     name: str = "layer",
 ) -> list[Choice]:
     """
-    Mappings of a layer of which none is both as fast as another and as small in resident bytes,
+    Mappings of a layer of which none is as fast as another and as small in MRAM,
     fastest last: one for each size of table a DPU that is worth it.
 
     Raises CompileError as `tune` does.
     """
     given = dict(fixed or {})
-    found: list[Choice] = []
+    found: list[Tuned] = []
     for residency in _given(given, "residency", ("per_call", "resident")):
         now = {**given, "residency": residency}
         parts = partitions(shape, machine, now, pipeline)
@@ -453,38 +475,44 @@ def pareto(
         # Small tables first: a larger one has to be faster than all that came before.
         for key in [None] if residency == "per_call" else by_size:
             mine = parts if key is None else sizes[key]
-            limit = min((c.seconds for c in found), default=float("inf"))
-            if (best := search(shape, mine, machine, now, below=limit)) is not None:
-                found.append(choice_of(best))
+            limit = min((getattr(c.cost, objective) for c in found), default=float("inf"))
+            if (best := search(shape, mine, machine, now, limit, objective)) is not None:
+                found.append(best)
     if not found:
         raise CompileError(
             unfit(shape, partitions(shape, machine, given, pipeline), machine, given, name)
         )
-    return front(found)
+    return front([choice_of(tuned) for tuned in found])
 
 
 def choice_of(tuned: Tuned) -> Choice:
-    """A mapping as what it holds and costs."""
-    points = Points.of(tuned.shape, [tuned.mapping])
+    """A mapping as what it holds and costs, without the work of the host."""
+    points, cost = Points.of(tuned.shape, [tuned.mapping]), tuned.cost
     table = int(points.table_bytes[0])
     scratch = int(points.index_bytes[0] + points.output_bytes[0])
     resident = tuned.mapping.residency == "resident"
     return Choice(
-        tuned.seconds, table if resident else 0, scratch + (0 if resident else table), tuned
+        "tables",
+        moved=cost.index + cost.table + cost.output,
+        kernel=cost.kernel + tuned.machine.target.launch_seconds,
+        host=0.0,
+        resident=table if resident else 0,
+        scratch=scratch + (0 if resident else table),
+        mapping=tuned.mapping,
     )
 
 
 def front(choices: Sequence[Choice]) -> list[Choice]:
-    """The choices that no other matches in time, resident bytes and scratch, slowest first."""
+    """The choices that no other matches in all of times and memory, slowest first."""
 
-    def size(c: Choice) -> tuple[float, int, int]:
-        return c.seconds, c.resident, c.scratch
+    def size(c: Choice) -> tuple[float, ...]:
+        return c.moved, c.kernel, c.host, c.resident, c.scratch
 
     kept: list[Choice] = []
     for choice in sorted(choices, key=size):
         if not any(all(b <= a for a, b in zip(size(choice), size(k), strict=True)) for k in kept):
             kept.append(choice)
-    return sorted(kept, key=lambda c: (-c.seconds, c.resident, c.scratch))
+    return sorted(kept, key=lambda c: (-c.seconds, size(c)))
 
 
 def explain(result: Tuned, name: str = "layer") -> str:
@@ -551,8 +579,3 @@ def _other(result: Tuned, key: str, value: Any) -> tuple[float, str] | None:
         f"  {label:20} {found.seconds * 1e3:9.2f} ms, {slower * 1e3:+.2f} ({why}): {found.mapping}"
     )
     return found.seconds, text
-
-
-def with_mram(machine: Machine, free: int) -> Machine:
-    """The same machine with so many bytes of MRAM free in each DPU."""
-    return replace(machine, mram=free)
