@@ -34,8 +34,17 @@ def load_spec(spec: str) -> ModelSpec:
     The factory takes no arguments and returns `(callable, example_inputs)`. The file is run
     like a script's import: it may import what lies beside it.
 
-    Raises `CompileError` if there is no such file or factory, if the file or the factory
-    raises, and if the factory returns anything else.
+    Raises `CompileError` as `run_factory`, and if the factory returns anything else.
+    """
+    path, result = run_factory(spec)
+    return _check(result, spec, _identifier(f"{path.stem}_{spec.rpartition(':')[2]}"))
+
+
+def run_factory(spec: str) -> tuple[Path, Any]:
+    """
+    The file that `spec` names, `path/to/file.py:factory`, and what its factory returns.
+
+    Raises `CompileError` if there is no such file or factory, and if either raises.
     """
     path_text, colon, factory_name = spec.rpartition(":")
     if not colon or not path_text or not factory_name:
@@ -54,7 +63,7 @@ def load_spec(spec: str) -> ModelSpec:
             result = factory()
         except Exception as error:
             raise CompileError(f"{spec}: the factory raised {_describe(error)}") from error
-    return _check(result, spec, _identifier(f"{path.stem}_{factory_name}"))
+    return path, result
 
 
 def _identifier(text: str) -> str:
