@@ -321,24 +321,42 @@ static bool reads(const insn_t *o, uint8_t r)
     return o->rs1 == r || o->rs2 == r || o->rs3 == r; /* of some forms these are no registers: safe */
 }
 
+/* Whether nothing reads r behind instruction j: it is written again first, on a straight way. */
+static bool dead_after(const insn_t *code, uint32_t count, const bool *leader, uint32_t j,
+                       uint8_t r)
+{
+    if (code[j].rd == r)
+        return true;
+    for (uint32_t k = j + 1; k < count && k <= j + 32 && straight(code, leader, k - 1, k); k++) {
+        if (reads(&code[k], r))
+            return false;
+        if (code[k].rd == r)
+            return true;
+    }
+    return false;
+}
+
 /*
- * slli or srli of any amount whose result only an add takes, which overwrites it: lsl_add,
- * lsr_add.
+ * slli or srli of any amount whose result only one add takes: lsl_add, lsr_add. The shift then
+ * reads its operand where the add stands, so nothing may write that between the two.
  */
 static void shift_additions(insn_t *code, uint32_t count, const bool *leader)
 {
+    uint32_t last = UINT32_MAX; /* an add takes one shift; of two that meet in one, the first */
     for (uint32_t i = 0; i < count; i++) {
         insn_t *shift = &code[i];
         if ((shift->op != OP_SLLI && shift->op != OP_SRLI) || shift->rd == NO_REGISTER)
             continue;
-        for (uint32_t j = i + 1; j < count && j <= i + 4 && straight(code, leader, i, j); j++) {
+        for (uint32_t j = i + 1; j < count && j <= i + 8 && straight(code, leader, i, j); j++) {
             const insn_t *add = &code[j];
-            if (add->op == OP_ADD && add->cost && add->rd == shift->rd &&
-                (add->rs1 == shift->rd) != (add->rs2 == shift->rd)) {
+            if (add->op == OP_ADD && add->cost && j != last &&
+                (add->rs1 == shift->rd) != (add->rs2 == shift->rd) &&
+                dead_after(code, count, leader, j, shift->rd)) {
                 shift->cost = 0;
+                last = j;
                 break;
             }
-            if (reads(add, shift->rd) || add->rd == shift->rd)
+            if (reads(add, shift->rd) || add->rd == shift->rd || add->rd == shift->rs1)
                 break;
         }
     }

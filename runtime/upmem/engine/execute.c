@@ -360,10 +360,10 @@ static inline __attribute__((always_inline)) void run(engine_dpu_t *dpu, const b
             int cost;
             do {
                 const uint32_t index = k->pc / 4;
-                if (UNLIKELY(index >= dpu->count || k->pc % 4)) {
+                if (UNLIKELY(index >= dpu->count)) {
                     cost = fault(dpu, k, ENGINE_RULE_IRAM_FETCH,
-                                 "the next instruction would be at 0x%08x, the program has %u bytes",
-                                 ENGINE_IRAM_BASE + k->pc, 4 * dpu->count);
+                                 "goes on at 0x%08x, behind the program's %u instructions",
+                                 ENGINE_IRAM_BASE + k->pc, dpu->count);
                     break;
                 }
                 cost = step(dpu, k, &dpu->code[index], checked);

@@ -93,18 +93,27 @@ static inline __attribute__((always_inline)) int step(engine_dpu_t *dpu, tasklet
         x[o->rd] = ENGINE_IRAM_BASE + pc + 4;
         k->pc = imm;
         return o->cost;
-    case OP_CALLR:
     case OP_CALL:
         k->calls[k->depth++ % CALLS] = pc + 4;
         x[1] = ENGINE_IRAM_BASE + pc + 4;
         k->width[1] = 4;
-        k->pc = o->op == OP_CALL ? imm : ((a + imm) & ~1u) - ENGINE_IRAM_BASE;
+        k->pc = imm;
         return o->cost;
-    case OP_RETURN: k->depth -= k->depth != 0; /* fall through */
+    case OP_CALLR:
+    case OP_RETURN:
     case OP_JALR:
+        r = ((a + imm) & ~1u) - ENGINE_IRAM_BASE;
+        if (UNLIKELY(r / 4 >= dpu->count || r % 4))
+            return fault_at(dpu, k, ENGINE_RULE_IRAM_FETCH, ENGINE_IRAM_BASE + r,
+                            "jumps to 0x%08x: the program's %u instructions begin at 0x%08x",
+                            ENGINE_IRAM_BASE + r, dpu->count, ENGINE_IRAM_BASE);
+        if (o->op == OP_CALLR)
+            k->calls[k->depth++ % CALLS] = pc + 4;
+        else if (o->op == OP_RETURN)
+            k->depth -= k->depth != 0;
         x[o->rd] = ENGINE_IRAM_BASE + pc + 4;
         k->width[o->rd] = 4;
-        k->pc = ((a + imm) & ~1u) - ENGINE_IRAM_BASE;
+        k->pc = r;
         return o->cost;
     case OP_BEQ: BRANCH(a == b);
     case OP_BNE: BRANCH(a != b);
