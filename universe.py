@@ -56,6 +56,9 @@ INR_UNIVERSE = Universe(
         "inr-hls-pipeline": _lazy("passes.inr_hls_pipeline", "InrHlsPipelinePass"),
         "inr-simplify": _lazy("passes.inr_simplify", "InrSimplifyPass"),
         "lut-expand-linear": _lazy("passes.lut_expand_linear", "LutExpandLinearPass"),
+        "lut-fuse-shared-input": _lazy("passes.lut_fuse_shared_input", "LutFuseSharedInputPass"),
+        "lut-quantize": _lazy("passes.lut_quantize", "LutQuantizePass"),
+        "lut-refit": _lazy("passes.lut_refit", "LutRefitPass"),
     },
     all_targets={
         "hls-cpp": _lazy("lowering.hls_cpp", "HlsCppTarget"),

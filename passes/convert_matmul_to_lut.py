@@ -36,7 +36,6 @@ from typing import Literal, cast
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -51,6 +50,7 @@ from ..dialects.lut_layers import lower_layer
 from ..errors import CompileError
 from .lut_calibration import functions_with, load_batches, observe_inputs, pattern
 from .lut_products import Product, check_names, error_of, products, settings_for
+from .lut_tables import erase_unused
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,9 @@ class ConvertMatmulToLutPass(ModulePass):
             kept = [o for o in ops[:-1] if o not in dropped]
             linear.erase()
             ops = [*kept, table, whole]
-        given = [value for value in (op.rhs, op.bias) if value is not None]
+        given = [op.rhs, op.bias]
         Rewriter.replace_op(op, ops)
-        for value in given:
-            if isinstance(value.owner, ConstantOp) and not value.uses:
-                Rewriter.erase_op(value.owner)
+        erase_unused(given)
 
 
 def _table_name(op: LinearOp) -> str | None:

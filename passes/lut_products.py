@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
@@ -25,6 +24,7 @@ from ..dialects.inr import MatmulOp
 from ..dialects.lut import ErrorAttr, QuantAttr, SpecAttr, shape_of
 from ..dialects.lut_constants import NAME, constant_array
 from ..errors import CompileError, reject
+from .lut_tables import rounding_bound
 
 SPEC = "lut.spec"
 """Attribute of an `inr.matmul`: the cut that its tables are to have."""
@@ -132,14 +132,6 @@ def check_names(name: str, option: str, selected: Sequence[Any], names: Sequence
     raise CompileError(
         f"{name}: {option} selects no layer; products by a constant weight are: {there}"
     )
-
-
-def rounding_bound(
-    exact: NDArray[np.floating], table: NDArray[np.integer], scale: NDArray[np.floating]
-) -> float:
-    """The largest difference that a table in integers can make in an output: over all indices."""
-    apart = np.abs(exact.astype(np.float64) - table * scale.astype(np.float64))
-    return float(apart.max(axis=1).sum(axis=0).max(initial=0.0))
 
 
 def error_of(fitted: FittedLayer, *, quantised: bool = True) -> ErrorAttr:

@@ -3,28 +3,7 @@
 // RUN: inr-opt -p 'convert-matmul-to-lut{vec=4 k=8 calibration="%t.npz"},convert-matmul-to-lut' %s | filecheck %s
 // RUN: inr-opt -p 'convert-matmul-to-lut{vec=2 k=8 bits=6 residual=1 layers=fc1 keep-weights=false calibration="%t.npz"}' %s | filecheck %s --check-prefix=ONE
 // RUN: inr-opt -p 'convert-matmul-to-lut{k=8 fit=kmeans quantize=false layers=fc1 calibration="%t.npz"}' %s | filecheck %s --check-prefix=FLOAT
-// RUN: not inr-opt -p convert-matmul-to-lut %s 2>&1 | filecheck %s --check-prefix=NONE
-// RUN: not inr-opt -p 'convert-matmul-to-lut{calibration="no/such.npz"}' %s 2>&1 | filecheck %s --check-prefix=FILE
-// RUN: not inr-opt -p 'convert-matmul-to-lut{layers=conv}' %s 2>&1 | filecheck %s --check-prefix=EMPTY
-// RUN: not inr-opt -p 'convert-matmul-to-lut{layers="fc("}' %s 2>&1 | filecheck %s --check-prefix=REGEX
-// RUN: not inr-opt -p 'convert-matmul-to-lut{k=257}' %s 2>&1 | filecheck %s --check-prefix=K
-// RUN: not inr-opt -p 'convert-matmul-to-lut{fit=best}' %s 2>&1 | filecheck %s --check-prefix=FIT
-// RUN: python -c "import numpy as np; np.savez(r'%t.few.npz', x=np.ones((8, 6)))"
-// RUN: not inr-opt -p 'convert-matmul-to-lut{calibration="%t.few.npz"}' %s 2>&1 | filecheck %s --check-prefix=FEW
-// RUN: python -c "import numpy as np; x = np.ones((40, 6)); x[3, 2] = np.nan; np.savez(r'%t.nan.npz', x=x)"
-// RUN: not inr-opt -p 'convert-matmul-to-lut{calibration="%t.nan.npz"}' %s 2>&1 | filecheck %s --check-prefix=NAN
-// RUN: python -c "import numpy as np; np.savez(r'%t.wide.npz', x=np.ones((40, 7)))"
-// RUN: not inr-opt -p 'convert-matmul-to-lut{calibration="%t.wide.npz"}' %s 2>&1 | filecheck %s --check-prefix=WIDE
 
-// NONE: convert-matmul-to-lut: needs calibration=FILE.npz with inputs of network: x: 4x6; rows may be more
-// FILE: convert-matmul-to-lut: calibration file no/such.npz: {{.*}}No such file
-// EMPTY: convert-matmul-to-lut: layers='conv' selects no layer; products by a constant weight are: fc1, fc2, network.matmul2
-// REGEX: convert-matmul-to-lut: layers='fc(' is no regular expression
-// K: convert-matmul-to-lut: 257 centroids a codebook; an index is one byte, 1 to 256
-// FIT: convert-matmul-to-lut: no fit is named 'best'; 'refit' or 'kmeans'
-// FEW: fc1: 8 calibration rows, 6 to fit and 2 held out, for 16 centroids
-// NAN: fc1: 1 of 240 numbers of the calibration rows are not finite
-// WIDE: calibration file {{.*}}.wide.npz has x: 40x7; network takes x: 4x6, rows may be more
 
 // CHECK-LABEL: func.func @network(
 // CHECK-DAG:     %[[W:.*]] = arith.constant {inr.name = "fc1.weight"} dense<{{.*}}> : tensor<6x3xf64>
