@@ -13,7 +13,7 @@ from torch import nn
 
 from ..analysis.lut_codebooks import LutSettings
 from ..errors import CompileError
-from .auto import choose, split_batches
+from .auto import Chosen, choose, split_batches
 from .capture import Floats, inputs_of, watching
 from .fitting import Store, fit
 from .linear import LutLinear, layers
@@ -46,6 +46,7 @@ def convert(
     sequential: bool = False,
     error: float | None = None,
     cost: float | None = None,
+    explain: Callable[[Chosen], None] | None = None,
 ) -> nn.Module:
     """
     A copy of `model`, in eval mode and with the same forward signature, whose selected linear
@@ -59,7 +60,8 @@ def convert(
 
     `policy` is a `Policy` (None: every layer, the default settings), an `Auto`, or "auto" with a
     budget `error` or `cost`. `checkpoint` is a folder that keeps each fitted layer; a conversion
-    that was interrupted, or another with layers in common, takes them from there.
+    that was interrupted, or another with layers in common, takes them from there. `explain` is told
+    what an automatic policy chose, and from what.
 
     Warns (LutWarning) when the converted model's output on calibration batches is off by more
     than a tenth of its energy, and names the worst layers.
@@ -94,6 +96,8 @@ def convert(
                 tell=tell,
             )
             settings = chosen.settings
+            if explain is not None:
+                explain(chosen)
         else:
             settings = plan.choose(places)
         opened = open_up(base, settings)
