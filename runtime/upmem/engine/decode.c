@@ -1,6 +1,7 @@
 /* From RV32IM_Zba_Zbb and custom-0 words to insn_t, and the sequences that are one instruction. */
 #include "internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static uint32_t bits(uint32_t word, int low, int count)
@@ -258,7 +259,7 @@ static void wide_accesses(insn_t *code, uint32_t count, const bool *leader)
         insn_t *a = &code[i];
         if (a->op != OP_LW && a->op != OP_SW)
             continue;
-        for (uint32_t j = i + 1; j < count && j <= i + 6 && straight(code, leader, i, j); j++) {
+        for (uint32_t j = i + 1; j < count && j <= i + 12 && straight(code, leader, i, j); j++) {
             const insn_t *before = &code[j - 1];
             if (before->rd == a->rs1) /* the base changed */
                 break;
@@ -321,19 +322,33 @@ static bool reads(const insn_t *o, uint8_t r)
     return o->rs1 == r || o->rs2 == r || o->rs3 == r; /* of some forms these are no registers: safe */
 }
 
-/* Whether nothing reads r behind instruction j: it is written again first, on a straight way. */
-static bool dead_after(const insn_t *code, uint32_t count, const bool *leader, uint32_t j,
-                       uint8_t r)
+/* The registers that something may still read behind each instruction, a bit each. */
+static uint32_t *live_registers(const insn_t *code, uint32_t count)
 {
-    if (code[j].rd == r)
-        return true;
-    for (uint32_t k = j + 1; k < count && k <= j + 32 && straight(code, leader, k - 1, k); k++) {
-        if (reads(&code[k], r))
-            return false;
-        if (code[k].rd == r)
-            return true;
+    uint32_t *live = calloc(count + 1, sizeof *live); /* behind i; where nobody knows: all */
+    uint32_t *before = calloc(count + 1, sizeof *before);
+    bool changed = live != NULL && before != NULL;
+    while (changed) {
+        changed = false;
+        for (uint32_t i = count; i-- > 0;) {
+            const insn_t *o = &code[i];
+            uint32_t out = before[i + 1];
+            if (is_branch(o) || (o->op == OP_JAL && o->rd == NO_REGISTER)) {
+                uint32_t target = (uint32_t)o->imm / 4;
+                uint32_t there = target < count ? before[target] : UINT32_MAX;
+                out = is_branch(o) ? out | there : there;
+            } else if (is_jump(o)) {
+                out = UINT32_MAX;
+            }
+            uint32_t in = o->rd == NO_REGISTER ? out : out & ~(1u << o->rd);
+            in |= 1u << (o->rs1 & 31) | 1u << (o->rs2 & 31) | 1u << (o->rs3 & 31);
+            changed |= in != before[i];
+            live[i] = out;
+            before[i] = in;
+        }
     }
-    return false;
+    free(before);
+    return live;
 }
 
 /*
@@ -342,24 +357,29 @@ static bool dead_after(const insn_t *code, uint32_t count, const bool *leader, u
  */
 static void shift_additions(insn_t *code, uint32_t count, const bool *leader)
 {
-    uint32_t last = UINT32_MAX; /* an add takes one shift; of two that meet in one, the first */
+    bool *taken = calloc(count, sizeof *taken); /* an add takes one shift */
+    uint32_t *live = live_registers(code, count);
+    if (taken == NULL || live == NULL)
+        count = 0; /* every shift costs a slot then */
     for (uint32_t i = 0; i < count; i++) {
         insn_t *shift = &code[i];
         if ((shift->op != OP_SLLI && shift->op != OP_SRLI) || shift->rd == NO_REGISTER)
             continue;
-        for (uint32_t j = i + 1; j < count && j <= i + 8 && straight(code, leader, i, j); j++) {
+        for (uint32_t j = i + 1; j < count && j <= i + 32 && straight(code, leader, i, j); j++) {
             const insn_t *add = &code[j];
-            if (add->op == OP_ADD && add->cost && j != last &&
+            if (add->op == OP_ADD && add->cost && !taken[j] &&
                 (add->rs1 == shift->rd) != (add->rs2 == shift->rd) &&
-                dead_after(code, count, leader, j, shift->rd)) {
+                (add->rd == shift->rd || !(live[j] >> shift->rd & 1))) {
                 shift->cost = 0;
-                last = j;
+                taken[j] = true;
                 break;
             }
             if (reads(add, shift->rd) || add->rd == shift->rd || add->rd == shift->rs1)
                 break;
         }
     }
+    free(taken);
+    free(live);
 }
 
 /* xor, xor, or, b(n)ez compares 64 bits: two instructions with their jumps. */
