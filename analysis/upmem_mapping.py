@@ -36,7 +36,7 @@ UNROLL = 4
 DMA_MAX = 2048
 """Bytes of the longest DMA request."""
 
-STACK_BYTES = 256
+STACK_BYTES = 384
 """Stack of a tasklet (`STACK_SIZE_DEFAULT`); the kernels call nothing but DMA and barriers."""
 
 

@@ -239,7 +239,9 @@ class _KernelPrinter:
             self.say(f"if (me() >= {self.tasklets})")
             self.say("    return;")
         self.block(kernel.body.block)
-        head = [*self.comment(), f"static void {identifier(kernel.sym_name.data)}(void)", "{"]
+        # A frame of its own: the stack of a tasklet holds the largest one, not all of them.
+        name = identifier(kernel.sym_name.data)
+        head = [*self.comment(), f"static __noinline void {name}(void)", "{"]
         return "\n".join([*head, *self.lines, "}", ""])
 
     def comment(self) -> list[str]:
