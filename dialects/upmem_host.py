@@ -5,6 +5,7 @@ The operations of the host: what moves to and from DPUs, and when they run.
 from __future__ import annotations
 
 import abc
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -39,11 +40,15 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ..analysis.upmem_mapping import Geometry
+from ..analysis.upmem_target import find_target
 from .upmem_attributes import (
     GridType,
+    MramAttr,
     TargetAttr,
+    bits_of,
+    space_of,
 )
-from .upmem_program import kernel_of, symbol_of
+from .upmem_program import SymbolOp, kernel_of, symbol_of
 
 
 def grid_type(value: SSAValue) -> GridType:
@@ -304,6 +309,25 @@ class AllocGridOp(IRDLOperation):
     def __init__(self, target: TargetAttr, type: GridType):
         super().__init__(properties={"target": target}, result_types=[type])
 
+    def verify_(self) -> None:
+        target, grid = find_target(self.target.target.data), grid_type(self.grid)
+        if grid.dpus.data > target.dpus:
+            raise VerifyException(
+                f"R8: {grid.dpus.data} DPUs of {target.dpus} that {target.name} has"
+            )
+        if grid.tasklets.data > target.tasklets:
+            raise VerifyException(
+                f"R4: {grid.tasklets.data} tasklets of {target.tasklets} that {target.name} has"
+            )
+        module = self.get_toplevel_object()
+        symbols = [op for op in module.walk() if isinstance(op, SymbolOp)]
+        need = sum(op.bytes for op in symbols if isinstance(space_of(op.type), MramAttr))
+        if need > target.mram:
+            raise VerifyException(
+                f"R1: the symbols take {need:,} bytes of MRAM, {need - target.mram:,} more than "
+                f"{target.mram:,}"
+            )
+
 
 @irdl_op_definition
 class FreeOp(IRDLOperation):
@@ -476,11 +500,7 @@ class GatherOp(IRDLOperation):
 
 def _row_bytes(value: SSAValue) -> int:
     """Bytes of one row of a tensor, the elements of its last dimensions together."""
-    type_ = cast(TensorType[IntegerType], value.type)
-    count = 1
-    for extent in type_.get_shape()[1:]:
-        count *= extent
-    return count * type_.element_type.width.data // 8
+    return prod(shape_of(value)[1:]) * bits_of(value) // 8
 
 
 @irdl_op_definition

@@ -35,7 +35,10 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ..analysis.upmem_mapping import Geometry, LutShape, Mapping
+from ..analysis.upmem_legality import CACHE_BYTES, RUNTIME_BYTES, Machine, violations
+from ..analysis.upmem_mapping import STACK_BYTES, Geometry, LutShape, Mapping
+from ..analysis.upmem_target import find_target
+from ..errors import CompileError
 from .upmem_attributes import (
     MappingAttr,
     MramAttr,
@@ -148,9 +151,16 @@ class KernelOp(IRDLOperation):
 
     @property
     def geometry(self) -> Geometry:
-        """The sizes that follow from mapping and shape."""
+        """The sizes that follow from mapping and shape; VerifyException where there are none."""
+        if self.mapping.missing:
+            raise VerifyException(
+                f"the mapping of a kernel has {', '.join(self.mapping.missing)} as well"
+            )
         shape, mapping = cast(Any, self.shape.values), cast(Any, self.mapping.values)
-        return Geometry(LutShape(**shape), Mapping(**mapping))
+        try:
+            return Geometry(LutShape(**shape), Mapping(**mapping))
+        except CompileError as error:
+            raise VerifyException(str(error)) from error
 
     @property
     def buffers(self) -> list[WramBufferOp]:
@@ -206,8 +216,7 @@ class KernelOp(IRDLOperation):
         printer.print_region(self.body, print_entry_block_args=False)
 
     def verify_(self) -> None:
-        if self.mapping.missing:
-            raise VerifyException(f"the mapping of a kernel has {', '.join(self.mapping.missing)}")
+        geometry = self.geometry
         arguments = self.body.block.args
         if len(arguments) != len(self.symbols):
             raise VerifyException(f"{len(self.symbols)} symbols but {len(arguments)} arguments")
@@ -217,6 +226,9 @@ class KernelOp(IRDLOperation):
                 raise VerifyException(
                     f"@{symbol.sym_name.data} is {symbol.type}, the argument {argument.type}"
                 )
+        target = find_target(self.target.target.data)
+        if broken := violations(geometry.shape, geometry.mapping, Machine.of(target)):
+            raise VerifyException("; ".join(map(str, broken)))
         self.verify_buffers()
 
     def verify_buffers(self) -> None:
@@ -233,6 +245,15 @@ class KernelOp(IRDLOperation):
                 raise VerifyException(
                     f"two WRAM buffers overlap: one ends at {end}, one starts at {start}"
                 )
+        target = find_target(self.target.target.data)
+        tasklets = self.mapping.number("tasklets")
+        need = tasklets * (STACK_BYTES + 8 + CACHE_BYTES) + RUNTIME_BYTES
+        need += max((end for _, end in taken), default=0)
+        if need > target.wram:
+            raise VerifyException(
+                f"R2: buffers, {tasklets} stacks and the runtime take {need:,} bytes of WRAM, "
+                f"{need - target.wram:,} more than {target.wram:,}"
+            )
 
 
 def kernel_of(op: Operation, ref: SymbolRefAttr) -> KernelOp:
