@@ -16,7 +16,8 @@ of the DMA engine:
 
 With G groups of ranks that transfer and run in turn (a group's part of a transfer takes 1/G of it;
 launches are part of the kernel, a group need not wait for another's) a layer takes
-(t_in + t_k + t_out)/G + (G - 1)/G · max(t_in + t_out, t_k), once many layers follow each other.
+(t_in + t_k + t_out)/G + (G - 1)/G · max(t_in + t_out, t_k), once many layers follow each other; an
+estimate, see `upmem_joint.schedule`.
 
 `KERNEL_COSTS` has every constant of the kernel; what a machine is stands in its target.
 """

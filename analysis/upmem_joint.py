@@ -9,6 +9,7 @@ program (HiGHS).
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -75,6 +76,15 @@ class Plan:
         moved, kernel = self._sum(lambda c: c.moved), self._sum(lambda c: c.kernel)
         return in_turn(moved, kernel, self.groups)
 
+    def scheduled(self, rounds: int) -> float:
+        """
+        Seconds of `rounds` passes through all layers, one after another for each group, on a bus
+        that serves one group at a time: see `schedule`. Without the host's own work.
+        """
+        pairs = zip(self.layers, self.choices, strict=True)
+        chain = [(c.sent, c.kernel, c.received) for layer, c in pairs for _ in range(layer.calls)]
+        return schedule(chain * rounds, self.groups)
+
     @property
     def host(self) -> float:
         """Seconds of the host's own work."""
@@ -125,7 +135,7 @@ def host_product(shape: LutShape, target: UpmemTarget) -> Choice:
         shape.rows * weights / target.host_macs_per_second,
         4 * weights / target.host_weight_bytes_per_second,
     )
-    return Choice("host", 0.0, 0.0, seconds, 0, 0)
+    return Choice("host", 0.0, 0.0, 0.0, seconds, 0, 0)
 
 
 def int8_products(shape: LutShape, machine: Machine) -> list[Choice]:
@@ -142,8 +152,8 @@ def int8_products(shape: LutShape, machine: Machine) -> list[Choice]:
         if weights + scratch > machine.mram:
             continue
         ranks, every = ceil(ip * lp / target.dpus_per_rank), ip * lp / MIB
-        moved = float(target.transfer("index", every * rows * wide, ranks))
-        moved += float(target.transfer("output", every * rows * features * 4, ranks))
+        sent = float(target.transfer("index", every * rows * wide, ranks))
+        received = float(target.transfer("output", every * rows * features * 4, ranks))
         slots = rows * wide * features * PRODUCT_COSTS["multiply_add"]
         passes = ceil(rows / PRODUCT_COSTS["rows_per_pass"])
         streamed = passes * weights + rows * wide
@@ -151,7 +161,15 @@ def int8_products(shape: LutShape, machine: Machine) -> list[Choice]:
         seconds = PRODUCT_COSTS["dequantise"] * shape.rows * shape.features
         host = seconds / target.host_weight_bytes_per_second
         found.append(
-            Choice("int8 product", moved, kernel + target.launch_seconds, host, weights, scratch)
+            Choice(
+                "int8 product",
+                sent,
+                received,
+                kernel + target.launch_seconds,
+                host,
+                weights,
+                scratch,
+            )
         )
     return front(found)
 
@@ -212,6 +230,36 @@ def plan(
     if best is None:
         raise refused or CompileError("a plan needs at least one number of rank groups")
     return best
+
+
+def schedule(chain: Sequence[tuple[float, float, float]], groups: int) -> float:
+    """
+    When the last of G groups ends a chain of layers, each (sent, kernel, received) seconds for
+    all groups together: a group needs 1/G of a transfer's time, and its own DPUs for the kernel.
+    The bus serves one at a time: what can start first; indices before sums, then who asked first.
+
+    `in_turn` is the estimate of this that a mapping is chosen by. It leaves out the fill at the
+    start and what is lost where several groups ask at once.
+    """
+    # Transfers of a group in order, and the kernel between one and the next.
+    steps = [s for sent, kernel, received in chain for s in ((sent, kernel), (received, 0.0))]
+    asking = [(0.0, group, 0) for group in range(groups if steps else 0)]
+    heapq.heapify(asking)
+    waiting: list[tuple[int, float, int, int]] = []
+    bus = end = 0.0
+    while asking or waiting:
+        if not waiting:
+            bus = max(bus, asking[0][0])
+        while asking and asking[0][0] <= bus:
+            at, group, step = heapq.heappop(asking)
+            heapq.heappush(waiting, (step % 2, at, group, step))
+        _, _, group, step = heapq.heappop(waiting)
+        moved, kernel = steps[step]
+        bus += moved / groups
+        if step + 1 < len(steps):
+            heapq.heappush(asking, (bus + kernel, group, step + 1))
+        end = max(end, bus)
+    return end
 
 
 def choose(

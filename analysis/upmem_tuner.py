@@ -430,8 +430,10 @@ class Choice:
 
     what: str
     """`tables`, `int8 product` or `host`."""
-    moved: float
-    """Transfers to and from DPUs."""
+    sent: float
+    """Transfers to DPUs."""
+    received: float
+    """Transfers from DPUs."""
     kernel: float
     """The kernel and its launch."""
     host: float
@@ -441,6 +443,11 @@ class Choice:
     scratch: int
     """Bytes of each DPU during a call, free for other layers after it."""
     mapping: Mapping | None = None
+
+    @property
+    def moved(self) -> float:
+        """Both transfers."""
+        return self.sent + self.received
 
     @property
     def seconds(self) -> float:
@@ -493,7 +500,8 @@ def choice_of(tuned: Tuned) -> Choice:
     resident = tuned.mapping.residency == "resident"
     return Choice(
         "tables",
-        moved=cost.index + cost.table + cost.output,
+        sent=cost.index + cost.table,
+        received=cost.output,
         kernel=cost.kernel + tuned.machine.target.launch_seconds,
         host=0.0,
         resident=table if resident else 0,
