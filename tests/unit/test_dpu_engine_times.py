@@ -268,7 +268,12 @@ SUB64 = "sltu a4, a0, a2\nsub a1, a1, a3\nsub a0, a0, a2\nsub a1, a1, a4"
         ("xor a4, a0, a2\nxor a5, a1, a3\nor a4, a4, a5\nbltz a4, 1f\n1:", 0),
         ("slli a0, a0, 7\nadd a0, a0, a1", 1),
         ("srli a0, a1, 8\nadd a0, a2, a0", 1),
-        ("slli a0, a1, 7\nadd a2, a0, a1", 0),  # the shifted value may still be needed
+        ("slli a0, a1, 7\nadd a2, a0, a1\nmv a0, a2", 1),
+        ("slli a0, a1, 7\nadd a2, a0, a1\nsw a0, 0(t0)", 0),  # the shifted value is needed
+        ("1: slli a0, a1, 7\nadd a2, a0, a1\nbltz a0, 1b", 0),
+        ("bltz zero, 2f\nslli a0, a1, 7\nadd a2, a0, a1\nbeqz zero, 3f\n2: sw a0, 0(t0)\n3:", 0),
+        ("slli a0, a1, 7\nmv a1, a2\nadd a0, a0, a3", 0),  # what is shifted changed meanwhile
+        ("slli a0, a1, 7\nsrli a2, a3, 4\nadd a2, a0, a2\nli a0, 0", 1),  # one shift an add
         ("slli a0, a1, 7\nmv a3, a0\nadd a0, a0, a1", 0),
         ("slli a0, a1, 7\nadd a0, a0, a0", 0),
     ],
