@@ -73,7 +73,7 @@ def render_lut_report(report: Mapping[str, Any]) -> str:
         kinds=kinds,
         size=(WIDTH, HEIGHT),
         frame=(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM),
-        worst=max((layer["rel_mse"] for layer in report["layers"]), default=0.0),
+        worst=max((layer["rel_mse"] or 0.0 for layer in report["layers"]), default=0.0),
         seconds=readable_seconds,
     )
 

@@ -29,22 +29,26 @@ if TYPE_CHECKING:
     from ..analysis.lut_codebooks import LutSettings
     from ..lut import Auto, Policy
 
+EMPTY = "--policy is empty; write v4k16, auto:error=0.05, or a TOML file's name"
+
 _SETTING = re.compile(r"v(\d{1,4})k(\d{1,4})")
+Cost = Callable[[int, int, int, Any], float]
 _SETTINGS: dict[str, Callable[[str], Any]]
 
 
-def parse_policy(text: str, *, rows: int) -> Policy | Auto:
+def parse_policy(text: str, *, rows: int, layer_cost: Cost | None = None) -> Policy | Auto:
     """
-    The policy that `text` spells or the file `text` holds; `rows` is what `Auto` predicts cost for.
+    The policy that `text` spells or the file `text` holds; `rows` and `layer_cost` are `Auto`'s.
 
     Raises CompileError for what cannot be read, and as `Policy` and `Auto` do.
     """
     if not text.strip():
-        raise CompileError("--policy is empty; write v4k16, auto:error=0.05, or a TOML file's name")
+        raise CompileError(EMPTY)
+    costs = {"rows": rows, "layer_cost": layer_cost}
     if text.endswith(".toml"):
-        return _from_file(Path(text), rows)
+        return _from_file(Path(text), costs)
     if text == "auto" or text.startswith("auto:"):
-        return _auto(_pairs(text.removeprefix("auto").removeprefix(":"), text), text, rows)
+        return _auto(_pairs(text.removeprefix("auto").removeprefix(":"), text), text, costs)
     setting, _, rest = text.partition(",")
     return _policy(setting, _pairs(rest, text), text)
 
@@ -183,10 +187,10 @@ def _policy(
     return _built(lambda: Policy(**fields, overrides=overrides), whole)
 
 
-def _auto(given: Mapping[str, Any], whole: str, rows: int) -> Auto:
+def _auto(given: Mapping[str, Any], whole: str, costs: Mapping[str, Any]) -> Auto:
     from ..lut import Auto
 
-    fields: dict[str, Any] = {"rows": rows}
+    fields: dict[str, Any] = dict(costs)
     for key, value in given.items():
         if key == "choices":
             listed = value.split("/") if isinstance(value, str) else value
@@ -236,7 +240,7 @@ def _built(make: Callable[[], Any], whole: str) -> Any:
         raise CompileError(f"policy '{whole}': {error}") from error
 
 
-def _from_file(path: Path, rows: int) -> Policy | Auto:
+def _from_file(path: Path, costs: Mapping[str, Any]) -> Policy | Auto:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -252,7 +256,7 @@ def _from_file(path: Path, rows: int) -> Policy | Auto:
     if auto is not None:
         if given or layers:
             raise CompileError(f"--policy {path}: [auto] stands alone; it chooses for each layer")
-        return _auto(auto, whole, rows)
+        return _auto(auto, whole, costs)
     setting = given.pop("setting", None)
     if setting is not None and not isinstance(setting, str):
         raise CompileError(f"--policy {path}: setting is text, such as v4k16")
