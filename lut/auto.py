@@ -129,8 +129,8 @@ def choose(
     if not settings:
         least = min(o.error for found in candidates for o in found if o.choice is not None)
         why = f"an error of {plan.error}; the tables of one layer alone make {least:.3g} or more"
-        if plan.error is None:
-            why = "no tables of lower error and lower cost than the layers themselves"
+        if plan.error is None or least <= plan.error:
+            why = f"at {plan.rows} rows no tables cost less than the layers themselves"
         raise CompileError(f"the budget leaves every layer as it is: {why}")
     return Chosen(
         settings,
