@@ -59,6 +59,7 @@ INR_UNIVERSE = Universe(
         "lut-fuse-shared-input": _lazy("passes.lut_fuse_shared_input", "LutFuseSharedInputPass"),
         "lut-quantize": _lazy("passes.lut_quantize", "LutQuantizePass"),
         "lut-refit": _lazy("passes.lut_refit", "LutRefitPass"),
+        "lut-select-layers": _lazy("passes.lut_select_layers", "LutSelectLayersPass"),
     },
     all_targets={
         "hls-cpp": _lazy("lowering.hls_cpp", "HlsCppTarget"),

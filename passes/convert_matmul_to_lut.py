@@ -107,7 +107,9 @@ class ConvertMatmulToLutPass(ModulePass):
                 x, weight, bias = rows[product.op], product.weight, product.bias
                 fitted.append((product, fit_layer(product.name, x, weight, bias, setting)))
         for product, layer in fitted:
-            self.replace(product.op, layer)
+            replace_product(
+                product.op, layer, keep_weights=self.keep_weights, quantize=self.quantize
+            )
 
     def settings(self) -> LutSettings:
         """The options. Raises CompileError, with the pass's name, for one out of its range."""
@@ -124,34 +126,36 @@ class ConvertMatmulToLutPass(ModulePass):
         except CompileError as error:
             raise CompileError(f"{self.name}: {error}") from None
 
-    def replace(self, op: MatmulOp, fitted: FittedLayer) -> None:
-        """Put a fitted layer in the place of a product."""
-        weight, bias = (op.rhs, op.bias) if self.keep_weights else (None, None)
-        ops = lower_layer(
-            fitted.layer,
-            op.lhs,
-            weight=weight,
-            weight_bias=bias,
-            error=error_of(fitted, quantised=self.quantize),
-            element=element_of(op.result),
-            location=op.location,
-        )
-        linear = ops[-1]
-        assert isinstance(linear, LinearOp)
-        linear.result.name_hint = op.result.name_hint
-        if not self.quantize:
-            table = named_constant(fitted.float_table.astype(np.float32), _table_name(linear))
-            table.location = op.location
-            whole = linear.rebuilt(table=table.result, scale=None, quant=None)
-            whole.result.name_hint = op.result.name_hint
-            dropped = (linear.table.owner, linear.scale.owner if linear.scale else None)
-            kept = [o for o in ops[:-1] if o not in dropped]
-            linear.erase()
-            ops = [*kept, table, whole]
-        given = [op.rhs, op.bias]
-        Rewriter.replace_op(op, ops)
-        erase_unused(given)
 
-
-def _table_name(op: LinearOp) -> str | None:
-    return None if op.layer is None else f"{op.layer.data}.table"
+def replace_product(
+    op: MatmulOp, fitted: FittedLayer, *, keep_weights: bool = True, quantize: bool = True
+) -> None:
+    """
+    Put a fitted layer in the place of a product: its table of integers, or with `quantize=False`
+    of floats; with the product's weight and bias beside it, or without.
+    """
+    weight, bias = (op.rhs, op.bias) if keep_weights else (None, None)
+    ops = lower_layer(
+        fitted.layer,
+        op.lhs,
+        weight=weight,
+        weight_bias=bias,
+        error=error_of(fitted, quantised=quantize),
+        element=element_of(op.result),
+        location=op.location,
+    )
+    linear = ops[-1]
+    assert isinstance(linear, LinearOp)
+    linear.result.name_hint = op.result.name_hint
+    if not quantize:
+        name = None if linear.layer is None else f"{linear.layer.data}.table"
+        table = named_constant(fitted.float_table.astype(np.float32), name)
+        table.location = op.location
+        whole = linear.rebuilt(table=table.result, scale=None, quant=None)
+        dropped = (linear.table.owner, linear.scale.owner if linear.scale else None)
+        kept = [o for o in ops[:-1] if o not in dropped]
+        linear.erase()
+        ops = [*kept, table, whole]
+    given = [op.rhs, op.bias]
+    Rewriter.replace_op(op, ops)
+    erase_unused(given)
