@@ -8,9 +8,11 @@ from __future__ import annotations
 import heapq
 import math
 import random
+import resource
 import shutil
 import struct
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -410,3 +412,48 @@ def test_issue_is_that_of_the_model(code: list[tuple[str, ...]], tasklets: int, 
     counts = dpu.statistics
     assert (counts.cycles, counts.slots) == (model.cycle, model.slots)
     assert counts.cycles == counts.slots + counts.idle + counts.stolen
+
+
+# ---- many DPUs -------------------------------------------------------------------------------
+
+COUNTING = [
+    word("tasklet", 5),
+    *constant(6, DATA),
+    word("sh2add", 6, 5, 6),
+    word("lw", 7, 6, 0),
+    *constant(8, 300),
+    word("mul", 7, 7, 8),
+    word("addi", 8, 8, -1),
+    word("bne", 8, 0, -8),
+    word("sw", 7, 6, 0),
+    word("end"),
+]
+
+
+def test_dpus_that_share_a_program_run_on_any_threads() -> None:
+    options = default_options(check_races=True)
+    program = Program(elf(COUNTING, 12), options)
+    dpus = [Dpu(options, number) for number in range(40)]
+    for number, dpu in enumerate(dpus):
+        dpu.load(program)
+        dpu.write(DATA, struct.pack("<12I", *range(2 * number + 1, 2 * number + 13)))
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(Dpu.run, dpus)) == [None] * 40
+    for number, dpu in enumerate(dpus):
+        alone = loaded(COUNTING, 12)
+        alone.write(DATA, struct.pack("<12I", *range(2 * number + 1, 2 * number + 13)))
+        assert alone.run() is None
+        assert alone.read(DATA, 48) == dpu.read(DATA, 48)
+        assert alone.statistics.cycles == dpu.statistics.cycles
+
+
+def test_memory_is_taken_when_it_is_written() -> None:
+    """512 DPUs have 32 GB of MRAM; what they take is their WRAM and the pages written."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    options = default_options()
+    dpus = [Dpu(options, number) for number in range(512)]
+    for dpu in dpus:
+        dpu.write(MRAM_BASE + (50 << 20), b"written!")
+        assert dpu.read(MRAM_BASE + (50 << 20), 9) == b"written!\xa5"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # KB
+    assert dpus[0].read(MRAM_BASE + (1 << 20), 8) == b"\xa5" * 8

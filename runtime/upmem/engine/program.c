@@ -140,7 +140,7 @@ static bool read_sections(loader_t *l)
     for (uint32_t i = 0; i < l->section_count; i++) {
         const Elf32_Shdr *s = &l->sections[i];
         const char *name = section_name(l, s);
-        if (!strcmp(name, ".inr_lines"))
+        if (!strcmp(name, ".inr_lines") && s->sh_type == SHT_PROGBITS)
             engine_program_set_lines(l->program, l->bytes + s->sh_offset, s->sh_size);
         if (!(s->sh_flags & SHF_ALLOC) || !s->sh_size)
             continue;
@@ -226,7 +226,8 @@ static bool read_symbols(loader_t *l)
     for (uint32_t i = 0; i < l->section_count; i++)
         if (l->sections[i].sh_type == SHT_SYMTAB)
             table = &l->sections[i];
-    if (!table || table->sh_link >= l->section_count || table->sh_offset % 4)
+    if (!table || table->sh_link >= l->section_count || table->sh_offset % 4 ||
+        l->sections[table->sh_link].sh_type != SHT_STRTAB)
         return fail(l, ENGINE_LOAD_INVALID, "no symbol table (stripped?)");
     const Elf32_Shdr *strings = &l->sections[table->sh_link];
     const Elf32_Sym *symbols = (const void *)(l->bytes + table->sh_offset);
@@ -283,26 +284,28 @@ static bool check_tasklets(loader_t *l)
     if (p->tasklets < 1 || p->tasklets > target->tasklets || p->tasklets > ENGINE_MAX_TASKLETS)
         return fail(l, ENGINE_LOAD_TOO_MANY_TASKLETS, "%u tasklets: a %s DPU has 1 to %u",
                     p->tasklets, target->name, target->tasklets);
-    uint32_t at = l->stacks_start, sum = 0;
+    uint64_t at = l->stacks_start;
+    uint32_t sum = 0;
     for (uint32_t t = 0; t < p->tasklets; t++) {
         uint32_t size = l->stack_sizes[t] ? l->stack_sizes[t] : l->stack_size;
         if (size % 8 || size > ENGINE_WRAM_MAX)
             return fail(l, ENGINE_LOAD_INVALID,
                         "the stack of tasklet %u has %u bytes: a multiple of 8 up to %u is needed",
                         t, size, ENGINE_WRAM_MAX);
-        p->stack_start[t] = at;
+        p->stack_start[t] = (uint32_t)at;
         p->stack_size[t] = size;
         at += size;
         sum += size;
     }
-    uint32_t end = at > l->wram_end ? at : l->wram_end;
+    uint64_t end = at > l->wram_end ? at : l->wram_end;
     end = end > p->heap_start ? end : p->heap_start;
     if (end > target->wram_bytes)
         return fail(l, ENGINE_LOAD_WRAM_OVERFLOW,
-                    "wram-overflow: data and stacks end at %u of the %u bytes of a %s DPU, %u too "
-                    "many; %u tasklets have %u bytes of stack, data has %u",
-                    end, target->wram_bytes, target->name, end - target->wram_bytes, p->tasklets,
-                    sum, l->stacks_start);
+                    "wram-overflow: data and stacks end at %llu of the %u bytes of a %s DPU, %llu "
+                    "too many; %u tasklets have %u bytes of stack, data has %u",
+                    (unsigned long long)end, target->wram_bytes, target->name,
+                    (unsigned long long)(end - target->wram_bytes), p->tasklets, sum,
+                    l->stacks_start);
     return true;
 }
 
