@@ -467,6 +467,10 @@ def _file_name(program: Any, number: int) -> str:
 # ---- host programs -----------------------------------------------------------------------------
 
 
+# A host program's own `print` or `start` must not take the place of the library's.
+EXPORTS = "{ global: dpu_*; dpulog_*; inr_dpu_*; engine_*; local: *; };\n"
+
+
 def host_library() -> Path:
     """The folder with the emulator as `libdpu.so`, compiled once. Raises CompileError."""
     compiler = host_compiler()
@@ -477,6 +481,7 @@ def host_library() -> Path:
         [
             _version(compiler).encode(),
             " ".join(flags).encode(),
+            EXPORTS.encode(),
             *(part for p in (*sources, *headers) for part in (p.name.encode(), p.read_bytes())),
         ]
     )
@@ -485,8 +490,10 @@ def host_library() -> Path:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".dpu-host-", dir=folder.parent))
+    (staging / "exports").write_text(EXPORTS)
+    link = ["-shared", f"-Wl,--version-script={staging / 'exports'}", "-Wl,-Bsymbolic", "-lm"]
     done = subprocess.run(
-        [compiler, *flags, "-shared", *map(str, sources), "-lm", "-o", str(staging / "libdpu.so")],
+        [compiler, *flags, *map(str, sources), *link, "-o", str(staging / "libdpu.so")],
         capture_output=True,
         text=True,
     )
