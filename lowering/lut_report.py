@@ -52,6 +52,8 @@ class Field:
     marks: list[Mark]
     line: str
     """An SVG path, the front; may be empty."""
+    dense: float | None = None
+    """Where the cost of the model without tables lies; no error, no point on such an axis."""
 
 
 def render_lut_report(report: Mapping[str, Any]) -> str:
@@ -130,7 +132,9 @@ def _whole(report: Mapping[str, Any]) -> Field | None:
     everything = [*points, *((x, y) for x, y, _, _ in marked)]
     if not everything:
         return None
-    across = _Axis([x for x, _ in everything], LEFT, WIDTH - RIGHT)
+    dense = report["dense_seconds"]
+    costs = [*(x for x, _ in everything), *([dense] if dense > 0 else [])]
+    across = _Axis(costs, LEFT, WIDTH - RIGHT)
     down = _Axis([y for _, y in everything], HEIGHT - BOTTOM, TOP)
     marks = [
         Mark(
@@ -160,6 +164,7 @@ def _whole(report: Mapping[str, Any]) -> Field | None:
         down.ticks(_number),
         marks,
         _steps([(across.place(x), down.place(y)) for x, y in sorted(points)]),
+        across.place(dense) if dense > 0 else None,
     )
 
 

@@ -78,6 +78,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     console = Console(stderr=True, quiet=options.quiet or options.json)
+    if not console.is_terminal:
+        console.width = 120  # of a file or a pipe nothing is known; tables are this wide
     # What can be refused is refused before any work is done.
     _check_options(options)
     if not options.policy.strip():
