@@ -308,6 +308,13 @@ def test_library_routines_cost_what_was_published() -> None:
     assert plain.slots == found.slots - 1023 + 9 - 1 + 1
 
 
+def test_printf_costs_by_the_character() -> None:
+    text = "la a0, place\n.insn r 0x0b, 7, 1, a2, a0, sp" + END + '.data\nplace: .asciz "abcde"'
+    dpu = finished(text)
+    assert dpu.log == "abcde"
+    assert dpu.statistics.slots == 1 + (100 + 5 * 20) + 1
+
+
 def test_the_counter() -> None:
     """Cycles, then slots, in units of 16, of this tasklet alone."""
     form = ".insn r 0x0b, 6, 1, x0, {0}, {1}\n"
