@@ -36,16 +36,17 @@ _V = TypeVar("_V")
 def _parse_fields(parser: AttrParser, fields: dict[str, Callable[[], _V]]) -> dict[str, _V]:
     """`<a = 1, b = 2>`: any of `fields`, each at most once, each read by its own parser."""
     found: dict[str, _V] = {}
-    with parser.in_angle_brackets():
-        while True:
-            start = parser.pos
-            key = parser.parse_identifier()
-            if key not in fields or key in found:
-                parser.raise_error(f"expected one of {', '.join(fields)}, each once", start)
-            parser.parse_punctuation("=")
-            found[key] = fields[key]()
-            if not parser.parse_optional_punctuation(","):
-                return found
+
+    def field() -> None:
+        start = parser.pos
+        key = parser.parse_identifier()
+        if key not in fields or key in found:
+            parser.raise_error(f"expected one of {', '.join(fields)}, each once", start)
+        parser.parse_punctuation("=")
+        found[key] = fields[key]()
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    return found
 
 
 def _require(parser: AttrParser, found: dict[str, Attribute], *keys: str) -> None:

@@ -39,7 +39,9 @@ def join(op: DequantOp) -> LinearOp | None:
             return None
     elif element_of(op.sums) != i32 or op.scale is None:
         return None
-    elif (shape_of(op.scale) == (1,)) != (quant.scheme.data == "per_tensor"):
+    elif shape_of(op.scale)[0] != (
+        1 if quant.scheme.data == "per_tensor" else shape_of(op.result)[1]
+    ):
         return None
     if encode.spec.k.data != shape_of(lookup.table)[1]:
         return None
