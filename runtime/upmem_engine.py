@@ -182,10 +182,12 @@ def engine_library() -> ctypes.CDLL:
         ("engine_dpu_fault", ctypes.POINTER(_Fault)),
         ("engine_dpu_statistics", ctypes.POINTER(Statistics)),
         ("engine_dpu_log", ctypes.c_char_p),
+        ("engine_dpu_profile", ctypes.POINTER(ctypes.c_uint64)),
         ("engine_dpu_first_uninitialised", ctypes.c_uint64),
         ("engine_dpu_run", ctypes.c_bool),
         ("engine_options_environment", ctypes.c_bool),
         ("engine_program_set_lines", ctypes.c_bool),
+        ("engine_program_line", ctypes.c_bool),
     ):
         getattr(library, name).restype = result
     return library
@@ -245,6 +247,19 @@ class Program:
         """Instructions of IRAM that the program takes, less those that are free on the DPU."""
         return self._library.engine_program_iram_slots(self.handle)
 
+    def line(self, pc: int) -> tuple[str | None, int, str | None]:
+        """File, line and function of an instruction; None and 0 where they are not known."""
+        file, line, function = ctypes.c_char_p(), ctypes.c_uint32(), ctypes.c_char_p()
+        self._library.engine_program_line(
+            self.handle, pc, ctypes.byref(file), ctypes.byref(line), ctypes.byref(function)
+        )
+        name, caller = file.value, function.value
+        return (
+            None if name is None else name.decode(),
+            line.value,
+            None if caller is None else caller.decode(),
+        )
+
     @property
     def warning(self) -> str | None:
         """What the load warns of."""
@@ -271,6 +286,7 @@ class Dpu:
     def load(self, program: Program) -> None:
         """Loads a program; MRAM keeps what the program does not initialise."""
         self._library.engine_dpu_attach(self._handle, program.handle)
+        self._program = program
 
     def run(self) -> Fault | None:
         """Runs the loaded program to its end (None) or to a fault."""
@@ -292,6 +308,20 @@ class Dpu:
         """A copy of the last run's counts."""
         found = self._library.engine_dpu_statistics(self._handle).contents
         return Statistics.from_buffer_copy(found)
+
+    def profile(self) -> dict[tuple[str | None, int, str | None], int]:
+        """
+        Issue slots by file, line and function over all runs since the program was loaded, the
+        largest first; empty unless the option `statistics` is 2 or more.
+        """
+        count = ctypes.c_uint32()
+        slots = self._library.engine_dpu_profile(self._handle, ctypes.byref(count))
+        found: dict[tuple[str | None, int, str | None], int] = {}
+        for index in range(count.value):
+            if slots[index]:
+                place = self._program.line(IRAM_BASE + 4 * index)
+                found[place] = found.get(place, 0) + slots[index]
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     @property
     def log(self) -> str:

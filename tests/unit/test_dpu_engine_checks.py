@@ -460,3 +460,19 @@ def test_memories_live_on_between_runs_and_are_poisoned_before() -> None:
     for expected in (6, 7, 8):
         assert dpu.run() is None
         assert dpu.read(8, 4) == struct.pack("<I", expected)
+
+
+def test_profile() -> None:
+    """Slots by line: they add up to the run's, over both runs."""
+    text = "li t0, 10\n1: addi t0, t0, -1\nmul t1, t0, t0\nbnez t0, 1b\nend"
+    dpu = prepared(text, 3, statistics=2)
+    for runs in (1, 2):
+        assert dpu.run() is None
+        found = dpu.profile()
+        assert sum(found.values()) == runs * dpu.statistics.slots
+        by_line = {line: slots for (_, line, _), slots in found.items()}
+        products = sum(7 + value.bit_length() for value in range(10))
+        expected = {3: products, 2: 10, 4: 10, 1: 1, 5: 1}
+        assert by_line == {line: 3 * runs * slots for line, slots in expected.items()}
+        assert next(iter(found)) == ("kernel.s", 3, "_start")
+    assert prepared(text).profile() == {}

@@ -88,7 +88,7 @@ typedef struct engine_options {
     bool check_dma_window;    /* WRAM of a DMA in flight touched by another tasklet */
     uint64_t seed;       /* 0: oldest first; else a random order of tasklets (times mean nothing) */
     uint64_t max_cycles; /* of one run, then fault "cycle-limit" */
-    int statistics;      /* for the host library: 0 none, 1 a line a launch, ... */
+    int statistics; /* for the host library: 0 none, 1 a line a launch; from 2 on with profile */
 } engine_options_t;
 
 /* The target of that name ("v1A", "v1B"), or NULL. */
@@ -257,6 +257,12 @@ const engine_statistics_t *engine_dpu_statistics(const engine_dpu_t *dpu);
 /* What printf wrote in the last run, ending in 0. */
 const char *engine_dpu_log(const engine_dpu_t *dpu, size_t *size);
 const engine_options_t *engine_dpu_options(const engine_dpu_t *dpu);
+/*
+ * Issue slots by instruction, summed over all runs of the attached program: element i is the
+ * instruction at ENGINE_IRAM_BASE + 4 i. Kept with options.statistics >= 2, else NULL. What waiting
+ * for DMA takes is no slot; a library routine's slots are at its entry.
+ */
+const uint64_t *engine_dpu_profile(const engine_dpu_t *dpu, uint32_t *instructions);
 
 /*
  * custom-0 instructions (opcode 0x0b), funct3 / funct7:

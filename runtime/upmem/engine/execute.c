@@ -368,6 +368,8 @@ static inline __attribute__((always_inline)) void run(engine_dpu_t *dpu, const b
                 }
                 cost = step(dpu, k, &dpu->code[index], checked);
                 k->instructions++;
+                if (checked && dpu->profile)
+                    dpu->profile[index] += cost < 0 ? cost != STEP_FAULT : (uint32_t)cost;
             } while (cost == 0);
             if (UNLIKELY(cost < 0)) {
                 if (!event(dpu, k, cost))
@@ -398,7 +400,7 @@ bool engine_dpu_run(engine_dpu_t *dpu)
               "no host memory for the check of races");
         return false;
     }
-    if (checks_on(&dpu->options))
+    if (checks_on(&dpu->options) || dpu->profile)
         run_checked(dpu);
     else
         run_plain(dpu);

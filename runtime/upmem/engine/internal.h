@@ -161,6 +161,7 @@ struct engine_dpu {
     uint64_t changes; /* counts what a spinning tasklet could have waited for */
     races_t *races;
     shadow_t *shadow;
+    uint64_t *profile; /* slots by instruction, or NULL */
     engine_program_t *program;
     /* tasklets by the cycle they are ready: those 11 cycles after an issue come in order */
     wake_t queue[QUEUE];

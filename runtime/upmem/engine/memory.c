@@ -89,6 +89,7 @@ void engine_dpu_destroy(engine_dpu_t *dpu)
     mram_destroy(dpu->mram);
     shadow_destroy(dpu->shadow);
     races_destroy(dpu->races);
+    free(dpu->profile);
     free(dpu->log);
     free(dpu);
 }
@@ -108,6 +109,8 @@ void engine_dpu_attach(engine_dpu_t *dpu, engine_program_t *program)
     dpu->program = program;
     dpu->code = program->code;
     dpu->count = program->count;
+    free(dpu->profile);
+    dpu->profile = dpu->options.statistics >= 2 ? calloc(dpu->count, sizeof *dpu->profile) : NULL;
     memset(dpu->wram, ENGINE_POISON, ENGINE_WRAM_MAX);
     if (dpu->shadow)
         shadow_wram_fill(dpu->shadow, 0, ENGINE_WRAM_MAX, false);
@@ -152,6 +155,12 @@ uint8_t *engine_dpu_wram(engine_dpu_t *dpu) { return dpu->wram; }
 uint8_t *engine_dpu_mram(engine_dpu_t *dpu) { return dpu->mram; }
 const engine_fault_t *engine_dpu_fault(const engine_dpu_t *dpu) { return &dpu->fault; }
 const engine_options_t *engine_dpu_options(const engine_dpu_t *dpu) { return &dpu->options; }
+
+const uint64_t *engine_dpu_profile(const engine_dpu_t *dpu, uint32_t *instructions)
+{
+    *instructions = dpu->profile ? dpu->count : 0;
+    return dpu->profile;
+}
 
 const engine_statistics_t *engine_dpu_statistics(const engine_dpu_t *dpu)
 {
