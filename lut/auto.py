@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import nn
 
 from ..analysis.lut_codebooks import LutSettings
+from ..analysis.lut_cost import layer_cost
+from ..analysis.lut_select import Candidate, select_layers
 from ..errors import CompileError
 from .capture import Floats, inputs_of
 from .fitting import Store, fit
@@ -222,14 +222,7 @@ class _Judge:
 
 
 def _layer_cost(plan: Auto) -> Callable[[int, int, int, Choice], float]:
-    return _default_cost if plan.layer_cost is None else plan.layer_cost
-
-
-def _default_cost(rows: int, height: int, width: int, choice: Choice) -> float:
-    if choice is None:
-        return 2 * rows * height * width / 2e10
-    blocks = -(-height // choice.vec)
-    return 3 * rows * height * choice.centroids / 5e10 + rows * blocks * width / 2e10
+    return layer_cost if plan.layer_cost is None else plan.layer_cost
 
 
 def _cost_limit(plan: Auto, places: Sequence[Site]) -> float:
@@ -252,26 +245,9 @@ def _pick(
     cost: float | None = None,
 ) -> list[Option]:
     """The options of least cost within an error, or of least error within a cost."""
-    sizes = [len(options) for options in candidates]
-    errors = np.array([option.error for options in candidates for option in options])
-    costs = np.array([option.cost for options in candidates for option in options])
-    limited, limit, goal = (errors, error, costs) if cost is None else (costs, cost, errors)
-    assert limit is not None
-    unit = max(abs(limit), 1e-300)
-    one_each = np.repeat(np.eye(len(sizes)), sizes, axis=1)
-    found = milp(
-        goal / max(goal.max(), 1e-300),
-        integrality=np.ones(len(goal)),
-        bounds=Bounds(0, 1),
-        constraints=[
-            LinearConstraint(one_each, 1, 1),
-            LinearConstraint(np.minimum(limited / unit, 1e6)[None], -np.inf, 1 + 1e-9),
-        ],
+    found = select_layers(
+        [[Candidate(option.error, option.cost) for option in options] for options in candidates],
+        error=error,
+        cost=cost,
     )
-    if found.x is None:
-        ends = np.cumsum(sizes)
-        least = sum(limited[e - n : e].min() for e, n in zip(ends, sizes, strict=True))
-        what = "error" if cost is None else "cost"
-        raise CompileError(f"a budget of {what} of {limit:.3g}; the least possible is {least:.3g}")
-    picks = iter(found.x > 0.5)
-    return [next(o for o, taken in list(zip(options, picks)) if taken) for options in candidates]
+    return [options[pick] for options, pick in zip(candidates, found.picks, strict=True)]
