@@ -41,8 +41,8 @@ Everything is refused before anything is changed. Run again, there is nothing le
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -63,11 +63,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.common_subexpression_elimination import cse
 
+from ..analysis import upmem_joint as joint
 from ..analysis.lut_layer import accumulator_range
 from ..analysis.upmem_legality import Machine, check
-from ..analysis.upmem_mapping import Geometry, LutShape, Mapping, parse_fields, up_to_multiple
+from ..analysis.upmem_mapping import FIELDS, Geometry, LutShape, Mapping, parse_fields
 from ..analysis.upmem_target import find_target
-from ..analysis.upmem_tuner import tune
 from ..dialects import upmem
 from ..dialects.lut import EncodeOp, LinearOp, LookupOp, is_integer, shape_of
 from ..dialects.lut_constants import constant_array
@@ -145,6 +145,55 @@ def functions_with_layers(module: ModuleOp) -> list[FuncOp]:
                 "DPUs as an argument; inline it first",
             )
     return found
+
+
+def groups_of(ops: Sequence[LookupOp | LinearOp], layers: Sequence[joint.Layer]) -> tuple[int, ...]:
+    """The number of groups that mappings ask for, none where they do not; it is one for a grid."""
+    asked = {layer.fixed["groups"]: i for i, layer in enumerate(layers) if "groups" in layer.fixed}
+    if len(asked) > 1:
+        (a, first), (b, second), *_ = sorted(asked.items())
+        raise reject(
+            ops[second],
+            f"{layers[second].name} wants {b} groups of ranks and {layers[first].name} {a}; "
+            "layers of one program have the same number",
+        )
+    return tuple(asked)
+
+
+def mram_needed(geometries: Sequence[Geometry]) -> int:
+    """Bytes of MRAM for all layers: those in turn use the same indices, sums and loose tables."""
+
+    def largest(sizes: Iterable[int]) -> int:
+        return max(sizes, default=0)
+
+    stays = [g for g in geometries if g.mapping.residency == "resident"]
+    sent = [g for g in geometries if g.mapping.residency != "resident"]
+    return (
+        sum(g.table_bytes for g in stays)
+        + largest(g.table_bytes for g in sent)
+        + largest(g.index_bytes for g in geometries)
+        + largest(g.output_bytes for g in geometries)
+    )
+
+
+def tuned(layers: Sequence[joint.Layer], machine: Machine, groups: Sequence[int]) -> list[Mapping]:
+    """
+    The fastest mappings that fit MRAM together.
+
+    The plan counts the largest scratch of one layer, while indices and sums here are each as large
+    as those of any layer: what that takes more is kept free in another try.
+    """
+    free = machine.mram
+    while True:
+        found = joint.plan(layers, replace(machine, mram=free), groups=groups)
+        mappings = [choice.mapping for choice in found.choices]
+        assert all(mapping is not None for mapping in mappings)
+        chosen = cast(list[Mapping], mappings)
+        pairs = zip(layers, chosen, strict=True)
+        need = mram_needed([Geometry(layer.shape, mapping) for layer, mapping in pairs])
+        if need <= machine.mram:
+            return chosen
+        free -= need - machine.mram
 
 
 class Converter:
@@ -296,8 +345,11 @@ class ConvertLutToUpmemPass(ModulePass):
     mapping: str = ""
     """Fields of the mapping that hold for all layers: `"ip=4 order=nfc"`."""
 
-    def plan(self, op: LookupOp | LinearOp, name: str, machine: Machine) -> Plan:
-        """The mapping of a layer: the fields that are given, the rest by the tuner."""
+    groups: tuple[int, ...] = (1,)
+    """Numbers of rank groups that the tuner compares, where no mapping says how many."""
+
+    def wanted(self, op: LookupOp | LinearOp, name: str) -> joint.Layer:
+        """The shape of a layer and the fields of its mapping that are given."""
         shape = shape_to_map(op)
         fixed: dict[str, Any] = parse_fields(self.mapping)
         own = op.attributes.get(MAPPING)
@@ -309,13 +361,30 @@ class ConvertLutToUpmemPass(ModulePass):
             if fixed.get("residency") == "resident":
                 raise reject(op, "a table that is no constant cannot be resident: per_call")
             fixed["residency"] = "per_call"
-        fixed.setdefault("groups", 1)
-        if all(field in fixed for field in upmem.MappingAttr.FIELDS):
-            mapping = Mapping(**fixed)
+        return joint.Layer(name, shape, fixed)
+
+    def plans(self, ops: Sequence[LookupOp | LinearOp], machine: Machine) -> list[Plan]:
+        """The mapping of each layer: the fields that are given, the rest by the tuner."""
+        layers: list[joint.Layer] = []
+        for op in ops:
+            name = f"layer{len(layers)}" if op.layer is None else op.layer.data
+            layers.append(self.wanted(op, name))
+        groups = groups_of(ops, layers) or self.groups
+        if any(field not in layer.fixed for layer in layers for field in FIELDS):
+            mappings = tuned(layers, machine, groups)
         else:
-            mapping = tune(shape, machine, fixed, name=name).mapping
-        check(shape, mapping, machine, name)
-        return Plan(op, name, Geometry(shape, mapping))
+            mappings = [Mapping(**layer.fixed) for layer in layers]
+        found: list[Plan] = []
+        for op, layer, mapping in zip(ops, layers, mappings, strict=True):
+            check(layer.shape, mapping, machine, layer.name)
+            found.append(Plan(op, layer.name, Geometry(layer.shape, mapping)))
+        if (need := mram_needed([plan.geometry for plan in found])) > machine.mram:
+            raise CompileError(
+                f"R1: the tables of {len(found)} layers with the largest indices and sums take "
+                f"{need:,} bytes of the MRAM of a DPU, {need - machine.mram:,} more than the "
+                f"{machine.mram:,} that there are; more DPUs, or residency=per_call for some"
+            )
+        return found
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = functions_with_layers(op)
@@ -325,34 +394,6 @@ class ConvertLutToUpmemPass(ModulePass):
             if isinstance(function, FuncOp) and function.sym_name.data in (OPEN, CLOSE):
                 raise reject(function, f"@{function.sym_name.data} is a name the conversion needs")
         machine = Machine.of(find_target(self.target), self.dpus)
-        plans: list[Plan] = []
-        for layer in op.walk():
-            if isinstance(layer, LinearOp | LookupOp):
-                said = layer.layer
-                name = f"layer{len(plans)}" if said is None else said.data
-                plans.append(self.plan(layer, name, machine))
-        self.check_together(plans, machine)
+        layers = [layer for layer in op.walk() if isinstance(layer, LinearOp | LookupOp)]
+        plans = self.plans(layers, machine)
         Converter(op, self.target, plans).convert(functions)
-
-    def check_together(self, plans: Sequence[Plan], machine: Machine) -> None:
-        """One grid has one number of groups; the arrays of all layers share an MRAM."""
-        first = plans[0]
-        for plan in plans:
-            if plan.geometry.mapping.groups != first.geometry.mapping.groups:
-                raise reject(
-                    plan.op,
-                    f"{plan.name} wants {plan.geometry.mapping.groups} groups of ranks and "
-                    f"{first.name} {first.geometry.mapping.groups}; layers of one program have "
-                    "the same number",
-                )
-        sizes = [plan.geometry for plan in plans]
-        tables = sum(up_to_multiple(p.geometry.table_bytes, 8) for p in plans if p.resident)
-        loose = max((p.geometry.table_bytes for p in plans if not p.resident), default=0)
-        need = tables + loose
-        need += max(g.index_bytes for g in sizes) + max(g.output_bytes for g in sizes)
-        if need > machine.mram:
-            raise CompileError(
-                f"R1: the tables of {len(plans)} layers with the largest indices and sums take "
-                f"{need:,} bytes of the MRAM of a DPU, {need - machine.mram:,} more than the "
-                f"{machine.mram:,} that there are; more DPUs, or residency=per_call for some"
-            )
