@@ -4,9 +4,12 @@ Layers of tables as programs for UPMEM: whatever the mapping, what the DPUs add 
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import inr
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
@@ -26,8 +29,8 @@ from inr.interpreters.upmem_device import KernelFault
 from inr.passes.convert_lut_to_upmem import ConvertLutToUpmemPass
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, TensorType, f64, i8
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f64, i8
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
@@ -239,6 +242,42 @@ def test_two_layers_share_a_grid_and_their_buffers() -> None:
     assert str(convert(module, dpus=16)) == before
 
 
+def two_layers(*mappings: Mapping) -> ModuleOp:
+    """Two functions' worth of lookups in one, by one table of 16×16×32 each."""
+    rng = np.random.default_rng(4)
+    block = Block(arg_types=[TensorType(ui8, (8, 16))])
+    sums: list[LookupOp] = []
+    for number in range(2):
+        table = named_constant(rng.integers(-9, 9, (16, 16, 32)).astype(np.int8), f"t{number}")
+        sums.append(LookupOp(block.args[0], table, QuantAttr(8)))
+        if mappings:
+            fields = upmem.MappingAttr.of(asdict(mappings[number]))
+            sums[-1].attributes["upmem.mapping"] = fields
+        block.add_ops([table, sums[-1]])
+    block.add_op(ReturnOp(*sums))
+    types = [block.args[0].type], [op.result.type for op in sums]
+    return ModuleOp([FuncOp("main", types, Region(block))])
+
+
+def test_layers_that_do_not_fit_together_take_turns(tmp_path: Path) -> None:
+    """With MRAM for one table of 8 KB the tuner sends what cannot stay; fixed mappings cannot."""
+    text = (Path(inr.__file__).parent / "targets" / "upmem-v1A.toml").read_text()
+    small, count = re.subn(r"^mram = .*$", "mram = 12288", text, flags=re.MULTILINE)
+    assert count == 1
+    target = tmp_path / "small.toml"
+    target.write_text(small)
+    module = convert(two_layers(), target=str(target), dpus=1)
+    kernels = [op for op in module.ops if isinstance(op, upmem.KernelOp)]
+    assert "per_call" in {k.mapping.word("residency") for k in kernels}
+    indices = np.random.default_rng(1).integers(0, 16, (8, 16)).astype(np.uint8)
+    (expected, found) = run_graph(two_layers(), [indices]), run_upmem(module, [indices])
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+    both = Mapping(1, 1, 8, 32, 16, 8, 16, tasklets=2)
+    with pytest.raises(CompileError, match=r"R1: the tables of 2 layers .* more than the 12,288"):
+        convert(two_layers(both, both), target=str(target), dpus=1)
+
+
 def test_clean_up_keeps_the_meaning() -> None:
     """CSE, DCE and canonicalisation keep transfers, DMA and barriers in their places."""
     table = random_table(np.random.default_rng(1), SHAPE)
@@ -311,6 +350,25 @@ class TestRefused:
         """A target and fields that are not known."""
         self.refuse(self.module(), "unknown UPMEM target 'v9'", target="v9")
         self.refuse(self.module(), "'ipp=4' is no field", mapping="ipp=4")
+
+    def test_groups_of_two_kinds(self) -> None:
+        """One grid has one number of groups; both layers are named."""
+        a, b = (self.module(SMALL.with_(groups=g)) for g in (1, 2))
+        other = next(op for op in b.ops if isinstance(op, FuncOp))
+        other.detach()
+        other.sym_name = StringAttr("other")
+        a.body.block.add_op(other)
+        self.refuse(a, "layer1 wants 2 groups of ranks and layer0 1")
+
+    def test_a_function_that_is_called(self) -> None:
+        """It would get an argument that its callers do not have."""
+        module = self.module()
+        function = next(op for op in module.ops if isinstance(op, FuncOp))
+        block = Block(arg_types=function.function_type.inputs)
+        call = CallOp("main", list(block.args), function.function_type.outputs.data)
+        block.add_ops([call, ReturnOp(call)])
+        module.body.block.add_op(FuncOp("outer", function.function_type, Region(block)))
+        self.refuse(module, "@main has layers of tables and would get a grid")
 
     def test_tables_of_floats(self) -> None:
         """They have no sum of integers."""
