@@ -62,7 +62,9 @@ INR_UNIVERSE = Universe(
         "lut-select-layers": _lazy("passes.lut_select_layers", "LutSelectLayersPass"),
     },
     all_targets={
+        "dpu-c": _lazy("lowering.dpu_c", "DpuCTarget"),
         "hls-cpp": _lazy("lowering.hls_cpp", "HlsCppTarget"),
         "token-rtl": _lazy("lowering.token_rtl", "TokenRtlTarget"),
+        "upmem-host-c": _lazy("lowering.upmem_host_c", "UpmemHostCTarget"),
     },
 )

@@ -110,7 +110,8 @@ def unpack_sums(geometry: Geometry, raw: NDArray[np.uint8], rows: int) -> NDArra
         first = turn * f.tile
         whole[..., first : first + width] = tile.reshape(*tile.shape[:-1], geometry.rows, width)
         start += size
-    sums = whole.sum(axis=1, dtype=np.int64)  # the codebook parts
+    # The codebook parts; those of 16 bits may have wrapped around, and the whole ends right.
+    sums = whole.sum(axis=1, dtype=np.int64).astype(kind)
     joined = sums.transpose(0, 2, 1, 3).reshape(
         mapping.ip * geometry.rows, mapping.lp * geometry.features
     )

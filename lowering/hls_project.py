@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -208,7 +208,7 @@ def _wrap(words: list[str]) -> list[str]:
 
 
 def write_project(
-    texts: dict[str, str], folder: Path, *, force: bool = False, headers: bool = True
+    texts: Mapping[str, str | bytes], folder: Path, *, force: bool = False, headers: bool = True
 ) -> None:
     """
     Write a project folder, all or nothing: files go to a temporary folder beside it first.
@@ -223,7 +223,7 @@ def write_project(
         for name, text in texts.items():
             path = staging / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_bytes(text.encode() if isinstance(text, str) else text)
         if headers:
             with as_file(files("inr.runtime") / "hls") as runtime:
                 shutil.copytree(runtime / "include", staging / "include")
