@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from inr.runtime.upmem_build import DeviceOptions, device_program, host_program
+from inr.runtime.upmem_build import ENGINE, HOST, DeviceOptions, device_program, host_program
 
 HERE = Path(__file__).with_name("dpu")
 
@@ -121,6 +121,18 @@ def test_asynchronous(mode: str, threads: str) -> None:
         INR_DPU_ASYNC=mode,
         INR_DPU_THREADS=threads,
     )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_library_under_sanitizers(sanitizer: str) -> None:
+    """The queues and the engine with the checks of the C compiler."""
+    sources = [HERE / "asynchronous_host.c", *sorted((HOST / "src").glob("*.c"))]
+    program = host_program(
+        [*sources, *sorted(ENGINE.glob("*.c"))],
+        flags=("-O1", "-g", "-std=gnu11", "-pthread", f"-fsanitize={sanitizer}"),
+    )
+    done = run(program, device("memories.c"), INR_DPU_THREADS="4", ASAN_OPTIONS="detect_leaks=0")
     assert done.returncode == 0, done.stderr
 
 

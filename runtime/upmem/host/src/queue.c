@@ -216,15 +216,14 @@ dpu_error_t host_execute(job_t *job)
 static void hold_meeting(job_t *job)
 {
     meeting_t *meeting = job->meeting;
+    struct dpu_rank_t *own = job->rank;
     bool was_inside = inside_callback;
     inside_callback = true;
     dpu_error_t status = job->callback(meeting->set, 0, job->arguments);
     inside_callback = was_inside;
     pthread_mutex_lock(&host_lock);
-    EACH_RANK (meeting->set, rank) {
-        bool its = rank == job->rank;
-        complete(rank->first, its ? status : DPU_OK);
-    }
+    EACH_RANK (meeting->set, rank)
+        complete(rank->first, rank == own ? status : DPU_OK);
     pthread_mutex_unlock(&host_lock);
     free(meeting);
 }
