@@ -36,6 +36,9 @@ __all__ = [
 
 Floats = NDArray[np.float32]
 
+CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+"""What the largest magnitude of a column may be clipped to."""
+
 
 @dataclass(frozen=True)
 class LayerError:
@@ -128,7 +131,8 @@ def fit_layer(
     tell(0.95)
 
     table, moved = centre_table(table)
-    entries, scale = quantise_table(table, settings.bits)
+    counts = np.stack([np.bincount(column, minlength=table.shape[1]) for column in codes[fit].T])
+    entries, scale = quantise_table(table, settings.bits, counts=counts)
     layer = LutLayer(
         name=name,
         in_features=width,
@@ -218,20 +222,51 @@ def centre_table(table: Floats) -> tuple[Floats, Floats]:
 
 
 def quantise_table(
-    table: Floats, bits: int, *, per_tensor: bool = False
+    table: Floats,
+    bits: int,
+    *,
+    per_tensor: bool = False,
+    counts: NDArray[np.integer] | None = None,
 ) -> tuple[NDArray[np.int8], Floats]:
     """
     A CB×K×F table as integers of `bits` bits, and their scales (F): symmetric, the largest
     magnitude of a column, or of the table, is the largest entry. A column of zeros has scale 1.
+
+    With `counts` (CB×K: how often each code is met) that magnitude may be clipped to one of `CLIPS`
+    of itself, whichever has the least squared error of the entries that are met: few and rare
+    entries are as large as the largest, and all others gain a finer unit.
     """
+    limit = table_limit(bits)
     largest = np.abs(table).max(axis=(0, 1)).astype(np.float64)
     if per_tensor:
         largest = np.full_like(largest, largest.max())
-    limit = table_limit(bits)
+    if counts is not None:
+        errors = np.array([_rounding(table, largest * clip, limit, counts) for clip in CLIPS])
+        if per_tensor:
+            errors = errors.sum(axis=1, keepdims=True)
+        largest = largest * np.array(CLIPS)[np.argmin(errors, axis=0)]
+    scale = _scale(largest, limit)
+    return np.clip(np.rint(table / scale), -limit, limit).astype(np.int8), scale
+
+
+def _scale(largest: NDArray[np.float64], limit: int) -> Floats:
     scale = np.where(largest > 0, largest / limit, 1.0).astype(np.float32)
     # A column of subnormal numbers may have a scale that float32 rounds to 0.
-    scale = np.where(scale > 0, scale, np.float32(1))
-    return np.clip(np.rint(table / scale), -limit, limit).astype(np.int8), scale
+    return np.where(scale > 0, scale, np.float32(1))
+
+
+def _rounding(
+    table: Floats, largest: NDArray[np.float64], limit: int, counts: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """The squared error of each column's entries in integers, each as often as it is met."""
+    scale = _scale(largest, limit)
+    total = np.zeros(len(scale))
+    for rows, times in zip(table, counts, strict=True):  # A codebook at a time: little memory.
+        units = rows / scale
+        off = units - np.clip(np.rint(units), -limit, limit)
+        # Once more than it was met: what was not met may be.
+        total += (times + 1.0) @ (off * off)
+    return total * scale.astype(np.float64) ** 2
 
 
 def relative_error(y: Floats, found: Floats) -> float:

@@ -273,6 +273,30 @@ def test_entries_are_within_half_a_unit(seed: int, bits: int, per_tensor: bool) 
     assert np.all(error <= 0.5001 * scale)
 
 
+@pytest.mark.parametrize("per_tensor", [False, True])
+@pytest.mark.parametrize("bits", [4, 5, 8])
+def test_a_clipped_largest_entry_lowers_the_error_of_what_is_met(
+    bits: int, per_tensor: bool
+) -> None:
+    rng = np.random.default_rng(bits)
+    table = rng.normal(size=(100, 16, 9)).astype(np.float32)
+    counts = rng.integers(0, 50, size=(100, 16))
+
+    def error(entries: np.ndarray, scale: np.ndarray) -> float:
+        return float(np.einsum("bk,bkf->", counts + 1, (entries * scale - table) ** 2))
+
+    plain, plain_scale = quantise_table(table, bits, per_tensor=per_tensor)
+    clipped, scale = quantise_table(table, bits, per_tensor=per_tensor, counts=counts)
+    assert np.all(scale <= plain_scale * 1.0001)
+    assert error(clipped, scale) <= error(plain, plain_scale)
+    if bits < 8:
+        assert error(clipped, scale) < error(plain, plain_scale)
+    # An entry that is met all the time is not clipped, however large.
+    table[3, 4], counts[3, 4] = 100, 10**6
+    kept, scale = quantise_table(table, bits, per_tensor=per_tensor, counts=counts)
+    np.testing.assert_allclose(kept[3, 4] * scale, 100, rtol=1e-5)
+
+
 def test_columns_of_zeros_and_of_tiny_numbers() -> None:
     table = np.zeros((2, 3, 3), dtype=np.float32)
     table[0, 0, 1], table[1, 2, 2] = 1e-45, -3
