@@ -72,6 +72,14 @@ class Program:
             for op in kernel.buffers
         )
 
+    @property
+    def varying(self) -> set[int]:
+        """The places of symbols that are not the same for all kernels."""
+        rows = [_symbols(kernel) for kernel in self.kernels]
+        if len({len(row) for row in rows}) != 1:
+            return set()
+        return {i for i, column in enumerate(zip(*rows, strict=True)) if len(set(column)) > 1}
+
     def number(self, kernel: upmem.KernelOp) -> int:
         """What `operation` is for a kernel; 0 is none, so that a forgotten one does nothing."""
         return 1 + self.kernels.index(kernel)
@@ -85,6 +93,17 @@ def symbol_name(symbol: str | upmem.SymbolOp) -> str:
     """The C name of a symbol: `dpu_index`, free of the C library's own names."""
     name = symbol if isinstance(symbol, str) else symbol.sym_name.data
     return f"dpu_{identifier(name)}"
+
+
+def _symbols(kernel: upmem.KernelOp) -> list[str]:
+    return [cast(Any, ref).root_reference.data for ref in kernel.symbols]
+
+
+def _pointer(argument: SSAValue) -> str:
+    if isinstance(upmem.space_of(argument), upmem.MramAttr):
+        return "__mram_ptr uint8_t *"
+    width = cast(Any, argument.type).element_type.width.data
+    return f"uint{width}_t *"
 
 
 def program_header(program: Program) -> str:
@@ -116,7 +135,16 @@ def program_header(program: Program) -> str:
 def device_source(program: Program) -> str:
     """The C file of the DPUs' program."""
     printers = [_KernelPrinter(program, kernel) for kernel in program.kernels]
-    bodies = [printer.text() for printer in printers]
+    # Kernels of one text are one function: layers of one shape and mapping share instructions.
+    functions: dict[str, list[_KernelPrinter]] = {}
+    for printer in printers:
+        functions.setdefault(printer.body(), []).append(printer)
+    bodies: list[str] = []
+    calls: dict[upmem.KernelOp, str] = {}
+    for body, same in functions.items():
+        name = identifier(same[0].kernel.sym_name.data)
+        bodies.append(same[0].function(name, body, [printer.kernel for printer in same]))
+        calls |= {printer.kernel: f"{name}({', '.join(printer.arguments)})" for printer in same}
     micro: dict[str, MicroKernel] = {}
     divisions: dict[int, int] = {}
     for printer in printers:
@@ -171,7 +199,7 @@ def device_source(program: Program) -> str:
     for kernel in program.kernels:
         out += [
             f"    case {program.constant(kernel)}:",
-            f"        {identifier(kernel.sym_name.data)}();",
+            f"        {calls[kernel]};",
             "        break;",
         ]
     out += ["    }", "    return 0;", "}", ""]
@@ -229,35 +257,50 @@ class _KernelPrinter:
         self.depth = 1
         self.tasklets = self.kernel.mapping.number("tasklets")
 
-    def text(self) -> str:
-        """The function."""
+    def body(self) -> str:
+        """The statements; a symbol that is not the same for all kernels is a parameter."""
         kernel = self.kernel
-        refs = [cast(Any, ref).root_reference.data for ref in kernel.symbols]
-        for argument, ref in zip(kernel.body.block.args, refs, strict=True):
-            self.text_of[argument] = symbol_name(ref)
+        self.parameters: list[str] = []
+        self.arguments: list[str] = []
+        varying = self.program.varying
+        for place, (argument, symbol) in enumerate(
+            zip(kernel.body.block.args, _symbols(kernel), strict=True)
+        ):
+            name = symbol_name(symbol)
+            if place in varying:
+                self.arguments.append(name)
+                name = self.names.unique(argument.name_hint or "symbol")
+                kind = _pointer(argument)
+                self.parameters.append(f"{kind}{name}")
+            self.text_of[argument] = name
         if self.tasklets < self.program.tasklets:
             self.say(f"if (me() >= {self.tasklets})")
             self.say("    return;")
         self.block(kernel.body.block)
-        # A frame of its own: the stack of a tasklet holds the largest one, not all of them.
-        name = identifier(kernel.sym_name.data)
-        head = [*self.comment(), f"static __noinline void {name}(void)", "{"]
-        return "\n".join([*head, *self.lines, "}", ""])
+        signature = ", ".join(self.parameters) or "void"
+        return "\n".join([f"({signature})", "{", *self.lines, "}", ""])
 
-    def comment(self) -> list[str]:
+    def function(self, name: str, body: str, kernels: Sequence[upmem.KernelOp]) -> str:
+        """The function that some kernels share, with a comment on each."""
+        # A frame of its own: the stack of a tasklet holds the largest one, not all of them.
+        return "\n".join([*self.comment(kernels), f"static __noinline void {name}{body}"])
+
+    def comment(self, kernels: Sequence[upmem.KernelOp]) -> list[str]:
         """What the function is, for a person."""
-        kernel, geometry = self.kernel, self.kernel.geometry
-        layer = kernel.attributes.get("layer")
-        name = layer.data if isinstance(layer, StringAttr) else kernel.sym_name.data
+        geometry = self.kernel.geometry
         shape = geometry.shape
-        line = source_line(kernel)
-        words = " ".join(f"{k}={v}" for k, v in kernel.mapping.values.items())
+        names: list[str] = []
+        for kernel in kernels:
+            layer = kernel.attributes.get("layer")
+            name = layer.data if isinstance(layer, StringAttr) else kernel.sym_name.data
+            line = source_line(kernel)
+            names.append(f"{name}{f' ({line})' if line else ''}")
+        words = " ".join(f"{k}={v}" for k, v in self.kernel.mapping.values.items())
         return [
             "/*",
-            f" * {name}{f' ({line})' if line else ''}: {shape.codebooks} codebooks of "
-            f"{shape.centroids} centroids,",
-            f" * {shape.features} outputs of {shape.bits} bits an entry, up to {shape.rows} rows a "
-            "call.",
+            *(f" * {part}" for part in _wrapped(f"{', '.join(names)}:", 92)),
+            f" * {shape.codebooks} codebooks of {shape.centroids} centroids, {shape.features} "
+            f"outputs of {shape.bits} bits an entry, up to {shape.rows} rows a call.",
             f" * A DPU has up to {geometry.rows} rows, {geometry.features} columns, "
             f"{geometry.codebooks} codebooks.",
             *(f" * {part}" for part in _wrapped(f"Mapping: {words}", 92)),

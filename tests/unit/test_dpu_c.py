@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from inr.analysis.lut_layer import lookup, table_limit
 from inr.analysis.upmem_layout import dpu_number, pack_indices, pack_table, unpack_sums
+from inr.analysis.upmem_legality import Machine, violations
 from inr.analysis.upmem_mapping import (
     INDEX_BITS,
     LOADS,
@@ -24,13 +25,14 @@ from inr.analysis.upmem_mapping import (
     LutShape,
     Mapping,
 )
+from inr.analysis.upmem_target import find_target
 from inr.dialects import upmem
 from inr.lowering.dpu_c import OPERATION, Program, device_source, program_header, symbol_name
 from inr.passes.upmem_kernel import KernelBuilder
 from inr.runtime.upmem_build import DeviceOptions, device_program
 from inr.runtime.upmem_engine import Dpu, default_options, engine_library
 from inr.runtime.upmem_engine import Program as Binary
-from xdsl.dialects.builtin import MemRefType, ModuleOp, i8, i32
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, SymbolRefAttr, i8, i32
 
 SHARD = 9
 """Kernels in one program; the instruction memory holds no more."""
@@ -39,7 +41,18 @@ SHARD = 9
 def draw(
     rng: random.Random, order: str, load: str, idx_bits: int, variant: str, **fixed: int
 ) -> Geometry:
-    """A ragged shape and a mapping with these fields whose tiles fit a DPU."""
+    """A ragged shape and a legal mapping with these fields."""
+    machine = Machine.of(find_target("v1A"))
+    while True:
+        geometry = attempt(rng, order, load, idx_bits, variant, **fixed)
+        if not violations(geometry.shape, geometry.mapping, machine):
+            return geometry
+
+
+def attempt(
+    rng: random.Random, order: str, load: str, idx_bits: int, variant: str, **fixed: int
+) -> Geometry:
+    """A shape and a mapping with these fields, legal or not."""
     f_l = rng.choice([8, 16])
     bits = rng.choice([5, 6]) if variant == "swar8" else rng.choice([6, 8, 8])
     shape = LutShape(
@@ -101,7 +114,7 @@ def build(geometries: list[Geometry]) -> tuple[Program, dict[str, str]]:
     }
 
 
-class Machine:
+class Dpus:
     """DPUs with a program, driven as a host would."""
 
     def __init__(self, program: Program, files: dict[str, str], checks: bool) -> None:
@@ -176,12 +189,12 @@ def test_every_kind_of_kernel_computes_the_lookup(shard: int) -> None:
     choose = random.Random(shard)
     geometries = [draw(choose, *combination) for combination in SHARDS[shard]]
     program, files = build(geometries)
-    machine = Machine(program, files, checks=True)
+    dpus = Dpus(program, files, checks=True)
     rng = np.random.default_rng(shard)
     for number, geometry in enumerate(geometries):
         for _ in range(2):
             indices, table = data(rng, geometry)
-            sums, _ = machine.run(1 + number, geometry, indices, table)
+            sums, _ = dpus.run(1 + number, geometry, indices, table)
             assert np.array_equal(sums, lookup(indices, table)), geometry
 
 
@@ -190,14 +203,36 @@ def test_instructions_an_addition() -> None:
     common = dict(ip=1, lp=1, n_m=64, f_m=32, c_m=192, f_l=16, c_l=64, tasklets=16)
     geometries = [Geometry(shape, Mapping(**common, variant=v)) for v in ("swar16", "scalar32")]
     program, files = build(geometries)
-    machine = Machine(program, files, checks=False)
+    dpus = Dpus(program, files, checks=False)
     rng = np.random.default_rng(0)
     table = rng.integers(-127, 128, (192, 16, 32)).astype(np.int8)
     indices = rng.integers(0, 16, (64, 192)).astype(np.uint8)
     slots = []
     for number, geometry in enumerate(geometries):
-        sums, statistics = machine.run(1 + number, geometry, indices, table)
+        sums, statistics = dpus.run(1 + number, geometry, indices, table)
         assert np.array_equal(sums, lookup(indices, table))
         slots.append(statistics.slots / (64 * 192 * 32))
     assert slots[0] <= 1.3, slots
     assert slots[1] >= 2.4, slots
+
+
+def test_layers_of_one_shape_share_a_function() -> None:
+    shape = LutShape(rows=16, codebooks=8, centroids=16, features=16)
+    mapping = Mapping(ip=1, lp=1, n_m=16, f_m=16, c_m=8, f_l=16, c_l=8, tasklets=4)
+    geometry = Geometry(shape, mapping)
+    program, _ = build([geometry, geometry])
+    other = upmem.SymbolOp("other", program.symbols[1].type)
+    kernel = program.kernels[1]
+    names = [s.root_reference.data for s in kernel.symbols]
+    names[1] = "other"
+    kernel.properties["symbols"] = ArrayAttr([SymbolRefAttr(name) for name in names])
+    program.symbols.append(other)
+    files = {
+        "layers_program.h": program_header(program),
+        "layers_dpu.c": device_source(program),
+    }
+    text = files["layers_dpu.c"]
+    assert text.count("static __noinline void") == 1
+    assert "layer0(dpu_table);" in text
+    assert "layer0(dpu_other);" in text
+    device_program(files, DeviceOptions(tasklets=4, stack=STACK_BYTES, flags=("-Werror",)))

@@ -17,7 +17,8 @@
 // CHECK-NEXT:  static inline void add_swar16_8_k16_b8_u8_i32(
 // CHECK:           even[w] += word & 0x00FF00FFu;
 // CHECK-NEXT:      rest[w] += word >> 8;
-// CHECK:        * fc1: 12 codebooks of 16 centroids,
+// CHECK:        * fc1:
+// CHECK-NEXT:   * 12 codebooks of 16 centroids, 20 outputs of 8 bits an entry, up to 20 rows a call.
 // CHECK:        * Mapping: ip=2 lp=2 n_m=6 f_m=8 c_m=8 f_l=8 c_l=4 order=nfc load=coarse tasklets=3
 // CHECK:       static __noinline void fc1(void)
 // CHECK:         for (uint32_t n = 0u; n < rows; n += 6u) {
