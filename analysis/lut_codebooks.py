@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, cast
@@ -116,27 +117,28 @@ def codebooks(
     count = settings.centroids
     if len(x) < count:
         raise CompileError(f"{len(x)} rows for {count} centroids; k-means needs one a centroid")
-    generator = np.random.default_rng(settings.seed)
+    generator = cast(Any, np.random.default_rng(settings.seed))
     if len(x) > ROWS_OF_KMEANS:
         x = x[np.sort(generator.choice(len(x), ROWS_OF_KMEANS, replace=False))]
     parts = sub_vectors(x, settings.vec)
     factors = _metrics(weight, settings.vec) if settings.weighted and weight is not None else None
     blocks = parts.shape[1]
-    seeds = cast(list[int], generator.integers(2**31, size=blocks).tolist())
+    seeds: list[int] = generator.integers(2**31, size=blocks).tolist()
     points = np.zeros((blocks, count, settings.vec), dtype=np.float32)
     chosen = range(blocks) if only is None else [int(block) for block in only]
-    k_means = _k_means()
-    for done, block in enumerate(chosen):
-        part = parts[:, block].astype(np.float64)
-        # In units of the largest: squares of huge or tiny activations stay numbers.
-        largest = np.abs(part).max()
-        if largest > 0:
-            part = part / largest
-            factor = np.eye(settings.vec) if factors is None else factors[block]
-            centres = k_means(part @ factor, count, seeds[block])
-            points[block] = np.linalg.solve(factor.T, centres.T).T * largest
-        if progress is not None:
-            progress((done + 1) / len(chosen))
+    k_means, one_thread = _k_means()
+    with one_thread:
+        for done, block in enumerate(chosen):
+            part = parts[:, block].astype(np.float64)
+            # In units of the largest: squares of huge or tiny activations stay numbers.
+            largest = np.abs(part).max()
+            if largest > 0:
+                part = part / largest
+                factor = np.eye(settings.vec) if factors is None else factors[block]
+                centres = k_means(part @ factor, count, seeds[block])
+                points[block] = np.linalg.solve(factor.T, centres.T).T * largest
+            if progress is not None:
+                progress((done + 1) / len(chosen))
     return points
 
 
@@ -153,11 +155,18 @@ def _metrics(weight: Floats, vec: int) -> NDArray[np.float64]:
     return np.asarray(np.linalg.cholesky(gram + 1e-4 * np.eye(vec)), dtype=np.float64)
 
 
-def _k_means() -> Callable[[NDArray[np.float64], int, int], NDArray[np.float64]]:
-    """k-means of rows into a number of clusters from a seed: the clusters' means."""
+def _k_means() -> tuple[
+    Callable[[NDArray[np.float64], int, int], NDArray[np.float64]], AbstractContextManager[Any]
+]:
+    """
+    k-means of rows into a number of clusters from a seed, which gives the clusters' means, and a
+    context in which it runs on one thread: a codebook is too small to share, and threads that wait
+    for each other take several times as long.
+    """
     try:
         cluster: Any = import_module("sklearn.cluster")
         exceptions: Any = import_module("sklearn.exceptions")
+        threads: Any = import_module("threadpoolctl")
     except ImportError:
         raise CompileError(
             "fitting codebooks needs scikit-learn: pip install 'inr-opt[lut]'"
@@ -170,7 +179,7 @@ def _k_means() -> Callable[[NDArray[np.float64], int, int], NDArray[np.float64]]
             warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
             return model.fit(rows).cluster_centers_
 
-    return run
+    return run, threads.threadpool_limits(1)
 
 
 def snap(points: Floats, x: Floats | None = None) -> tuple[NDArray[np.int16], Floats]:
