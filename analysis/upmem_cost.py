@@ -252,7 +252,7 @@ def kernel_cycles(
     """
     tasklets, spacing = points.field("tasklets"), target.spacing
     static, coarse, fine = (points.is_("load", kind) for kind in ("static", "coarse", "fine"))
-    f_l, words = points.field("f_l"), points.field("f_l") / 4
+    f_l = points.field("f_l")
 
     # The DMA engine.
     n, f, c = (points.turns(axis) for axis in "nfc")
@@ -286,14 +286,8 @@ def kernel_cycles(
     own_dma = target.dma_request * own_requests + target.dma_per_byte * (index_moved + output_moved)
     dma = table_dma + own_dma
 
-    # Instructions of a row that all rows have, times the rows that phases last.
-    addition = slots_per_addition(points) * f_l
-    flush = kernel_cost("around", "row") + words * _by_variant(points, "clear")
-    store, again = (words * _by_variant(points, g) for g in ("store", "accumulate"))
-    c_tiles = points.codebook_tiles
-    row = points.codebooks * addition + c_tiles * flush + store + (c_tiles - 1) * again
-    rows = effective_rows(points, target)
-    work = rows * points.column_tiles * row
+    row = row_slots(points)
+    work = effective_rows(points, target) * points.column_tiles * row
     # Around it, by each tasklet of a tile; few tasklets issue one in `spacing` cycles.
     pace = np.maximum(tasklets, spacing)
     around = tiles * kernel_cost("around", "tile") * pace
@@ -324,10 +318,30 @@ def kernel_cycles(
     return slots, dma, together + first
 
 
-def lower_bound_cycles(points: Points) -> Numbers:
-    """Cycles that no kernel of these points goes below: its additions' slots."""
-    each = slots_per_addition(points)
-    return points.rows * points.features * points.codebooks * each
+def row_slots(points: Points) -> Numbers:
+    """Instructions of a row in one sub-tile of columns: all codebooks, all flushes."""
+    f_l, words = points.field("f_l"), points.field("f_l") / 4
+    addition = slots_per_addition(points) * f_l
+    flush = kernel_cost("around", "row") + words * _by_variant(points, "clear")
+    store, again = (words * _by_variant(points, group) for group in ("store", "accumulate"))
+    tiles = points.codebook_tiles
+    return points.codebooks * addition + tiles * flush + store + (tiles - 1) * again
+
+
+def floor_cycles(points: Points, target: UpmemTarget) -> Numbers:
+    """
+    Cycles that the kernel of these points does not go below: the work of its rows, and the table
+    moved once (`static`, `coarse`) or each entry (`fine`).
+
+    No mapping of a DPU goes below the same with all rows and all codebooks as one tile and the most
+    tasklets.
+    """
+    work = effective_rows(points, target) * points.column_tiles * row_slots(points)
+    once = target.dma_request * ceil_div(points.table_bytes, DMA_MAX)
+    once = work + once + target.dma_per_byte * points.table_bytes
+    entries = points.rows * points.column_tiles * points.codebooks
+    each = entries * (target.dma_request + target.dma_per_byte * points.field("f_l"))
+    return np.where(points.is_("load", "fine"), np.maximum(work, each), once)
 
 
 def published_prediction(shape: LutShape, mapping: Mapping, target: UpmemTarget) -> Breakdown:

@@ -23,7 +23,7 @@ Of equally fast points the one with fewer DPUs wins, then the first in the order
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,8 +38,8 @@ from .upmem_cost import (
     Breakdown,
     Numbers,
     breakdown,
+    floor_cycles,
     in_turn,
-    lower_bound_cycles,
     predict_all,
     swar8_run,
 )
@@ -133,7 +133,7 @@ def partitions(shape: LutShape, machine: Machine, fixed: Fixed, pipeline: bool) 
                 # As few DPUs as keep the rows of each.
                 least = up_to_multiple(ceil(shape.rows / ceil(shape.rows / max(1, rows))), group)
                 for ip in _given(fixed, "ip", (min(max(1, rows), least),)):
-                    for variant in _given(fixed, "variant", _variants(shape)):
+                    for variant in _given(fixed, "variant", variants(shape)):
                         for bits in _given(fixed, "idx_bits", _index_bits(shape)):
                             found[Partition(ip, lp, split, group, variant, bits)] = None
     return list(found)
@@ -143,7 +143,7 @@ def _given(fixed: Fixed, name: str, otherwise: Sequence[Any]) -> Sequence[Any]:
     return (fixed[name],) if name in fixed else otherwise
 
 
-def _variants(shape: LutShape) -> tuple[Variant, ...]:
+def variants(shape: LutShape) -> tuple[Variant, ...]:
     return ("scalar32", "swar16", *(("swar8",) if swar8_run(shape.max_entry) else ()))
 
 
@@ -240,15 +240,26 @@ _KEEP = _first_of_their_kind()
 
 
 def legal_tiles(
-    shape: LutShape, part: Partition, machine: Machine, fixed: Fixed
+    shape: LutShape,
+    part: Partition,
+    machine: Machine,
+    fixed: Fixed,
+    kernel_limit: Callable[[], float] = lambda: float("inf"),
 ) -> Iterator[Points]:
-    """The legal points of a part with one order, in pieces; no rule depends on the order."""
+    """
+    The legal points of a part with one order, in pieces; no rule depends on the order. Those whose
+    kernel takes more than `kernel_limit` seconds are left out.
+    """
     for values in candidates(shape, part, machine, fixed):
         first = code("order", fixed.get("order", ORDERS[0]))
         values["order"] = np.full(len(values["ip"]), first, dtype=np.int64)
         points = Points(shape, values)
         # The one rule that most points break comes first.
         points = points[wram_needed(points) <= machine.target.wram]
+        limit = kernel_limit()
+        if len(points) and limit < float("inf"):
+            floor = machine.target.seconds(floor_cycles(points, machine.target))
+            points = points[floor <= limit]
         if len(points):
             points = points[legal(points, machine)]
         if len(points):
@@ -269,29 +280,42 @@ def all_orders(points: Points, fixed: Fixed) -> Points:
     return expanded
 
 
+@dataclass(frozen=True)
+class Bound:
+    """Seconds that no point of a part goes below."""
+
+    moved: float
+    """Transfers."""
+    total: float
+    """The objective."""
+
+
 def bounds(
     shape: LutShape,
     parts: Sequence[Partition],
     machine: Machine,
     fixed: Fixed,
     objective: Objective = "pipelined",
-) -> list[float]:
-    """Seconds that no point of each part goes below: its transfers and additions alone."""
-    widths = _given(fixed, "f_l", COLUMNS)
-    residency = fixed.get("residency", "resident")
+) -> list[Bound]:
+    """What no point of each part goes below: transfers, the additions, the table once."""
+    widths, loads = _given(fixed, "f_l", COLUMNS), _given(fixed, "load", LOADS)
+    residency, whole = fixed.get("residency", "resident"), 1 << 40
     sample = [
         Mapping(
-            n_m=1,
+            n_m=whole,
             f_m=f_l,
-            c_m=UNROLL,
+            c_m=whole,
             f_l=f_l,
-            c_l=UNROLL,
+            c_l=whole,
+            load=load,
+            tasklets=fixed.get("tasklets", machine.target.tasklets),
             out=fixed.get("out", "i16" if fits_i16(shape, part.split_cb) else "i32"),
             residency=residency,
             **vars(part),
         )
         for part in parts
         for f_l in widths
+        for load in loads
     ]
     points, target = Points.of(shape, sample), machine.target
     ranks = -(-points.dpus // target.dpus_per_rank)
@@ -302,10 +326,16 @@ def bounds(
     moved = moved + target.transfer("output", mib * points.output_bytes, ranks)
     if residency == "per_call":
         moved = moved + target.transfer("table", mib * points.table_bytes, ranks)
-    kernel = target.seconds(lower_bound_cycles(points)) + target.launch_seconds
+    kernel = target.seconds(floor_cycles(points, target)) + target.launch_seconds
     groups = points.field("groups")
     total = moved + kernel if objective == "total" else in_turn(moved, kernel, groups)
-    return list(total.reshape(len(parts), len(widths)).min(axis=1).tolist())
+    shaped = (len(parts), len(widths) * len(loads))
+    return [
+        Bound(float(a), float(b))
+        for a, b in zip(
+            moved.reshape(shaped).min(axis=1), total.reshape(shaped).min(axis=1), strict=True
+        )
+    ]
 
 
 _FIRST = 512
@@ -340,11 +370,17 @@ def search(
             best = *key, points, i, breakdown(costs, i)
 
     least = bounds(shape, parts, machine, fixed, objective) if parts else []
-    for number in sorted(range(len(parts)), key=lambda i: least[i]):
-        if least[number] > limit():
+    for number in sorted(range(len(parts)), key=lambda i: least[i].total):
+        if least[number].total > limit():
             skipped += 1
             continue
-        for points in legal_tiles(shape, parts[number], machine, fixed):
+        groups, moved = parts[number].groups, least[number].moved
+
+        def kernel_limit(groups: int = groups, moved: float = moved) -> float:
+            # All of the kernel is in every objective, after a G-th of the transfers at least.
+            return limit() - (moved if objective == "total" else moved / groups)
+
+        for points in legal_tiles(shape, parts[number], machine, fixed, kernel_limit):
             floor: Numbers = getattr(predict_all(points, machine.target, least=True), objective)
             counted += len(points)
             order = np.argsort(floor, kind="stable")
@@ -521,69 +557,3 @@ def front(choices: Sequence[Choice]) -> list[Choice]:
         if not any(all(b <= a for a, b in zip(size(choice), size(k), strict=True)) for k in kept):
             kept.append(choice)
     return sorted(kept, key=lambda c: (-c.seconds, size(c)))
-
-
-def explain(result: Tuned, name: str = "layer") -> str:
-    """
-    The best mapping with its predicted seconds, and for every decision the best that another value
-    of it can do, with the part of the cost that makes it slower.
-    """
-    shape, machine, best = result.shape, result.machine, result.cost
-    lines = [
-        f"{name}: {shape.rows} rows, {shape.codebooks} codebooks × {shape.centroids} × "
-        f"{shape.features}, {machine.dpus} DPUs of {machine.target.name}",
-        f"best   {result.mapping}",
-        f"       {best}",
-        f"       {result.points:,} points; {result.skipped} of {result.parts} parts of the space "
-        "skipped by their bound",
-    ]
-    others: list[tuple[float, str]] = []
-    for key, values in _alternatives(result).items():
-        for value in values:
-            lines_of = _other(result, key, value)
-            if lines_of is not None:
-                others.append(lines_of)
-    others.sort()
-    return "\n".join([*lines, *(text for _, text in others)])
-
-
-def _alternatives(result: Tuned) -> dict[str, tuple[Any, ...]]:
-    """Other values of each decision that the user has left open."""
-    m, shape, machine = result.mapping, result.shape, result.machine
-    open_ = {
-        "load": LOADS,
-        "variant": _variants(shape),
-        "idx_bits": tuple(b for b in INDEX_BITS if shape.centroids <= 1 << b),
-        "out": ("i32", "i16") if fits_i16(shape, m.split_cb) else ("i32",),
-        "residency": ("resident", "per_call"),
-        "order": ORDERS,
-        "lp": tuple(lp for lp in (m.lp // 2, m.lp * 2) if lp and lp * m.split_cb <= machine.dpus),
-    }
-    return {
-        key: tuple(v for v in values if v != getattr(m, key))
-        for key, values in open_.items()
-        if key not in result.fixed
-    }
-
-
-def _other(result: Tuned, key: str, value: Any) -> tuple[float, str] | None:
-    fixed = {"groups": result.mapping.groups, **result.fixed, key: value}
-    parts = partitions(result.shape, result.machine, fixed, False)
-    found = search(result.shape, parts, result.machine, fixed)
-    label = f"{key}={value}"
-    if found is None:
-        reason = unfit(result.shape, parts, result.machine, fixed, "").partition("breaks ")[2]
-        return float("inf"), f"  {label:20} no legal point: {reason.partition(' (ip=')[0]}"
-    if found.mapping == result.mapping:
-        return None
-    more = {
-        part: getattr(found.cost, part) - getattr(result.cost, part)
-        for part in ("index", "table", "kernel", "output", "launch")
-    }
-    worst = max(more, key=lambda part: more[part])
-    slower = found.seconds - result.seconds
-    why = f"{worst} {more[worst] * 1e3:+.2f}" if slower > 0 else "as fast"
-    text = (
-        f"  {label:20} {found.seconds * 1e3:9.2f} ms, {slower * 1e3:+.2f} ({why}): {found.mapping}"
-    )
-    return found.seconds, text

@@ -14,7 +14,7 @@ from inr.analysis.upmem_cost import (
     KERNEL_COSTS,
     breakdown,
     effective_rows,
-    lower_bound_cycles,
+    floor_cycles,
     predict,
     predict_all,
     published_prediction,
@@ -170,7 +170,7 @@ def test_every_cost_is_finite_positive_and_above_its_bounds(
     parts = costs.index + costs.table + costs.output + costs.kernel + costs.launch
     assert np.allclose(costs.total, parts)
     assert np.all(costs.kernel >= np.maximum(costs.slots, costs.dma))
-    assert np.all(costs.kernel >= PIM_DL.seconds(lower_bound_cycles(points)))
+    assert np.all(costs.kernel >= PIM_DL.seconds(floor_cycles(points, PIM_DL)))
     least = predict_all(points, PIM_DL, least=True)
     assert np.all(least.kernel <= costs.kernel * (1 + 1e-12))
     # Half the bytes and the same work: what the tuner leaves out is no faster.
