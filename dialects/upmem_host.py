@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import abc
 from math import prod
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     I64,
     AffineMapAttr,
@@ -287,9 +288,13 @@ class UnpackSumsOp(_OfKernel):
         g = self.geometry
         require_shape("packed sums", self.bytes, (g.mapping.dpus, g.output_bytes))
         require_shape("sums", self.result, (g.shape.rows, g.shape.features))
-        width = self.result.type.element_type.width.data
-        if width not in (16, 32) or width < 8 * g.mapping.out_bytes:
-            raise VerifyException(f"sums of {g.mapping.out} do not go into i{width}")
+        width, needed = bits_of(self.result), 8 * g.mapping.out_bytes
+        fits = -(2 ** (width - 1)) <= g.shape.low and g.shape.high < 2 ** (width - 1)
+        if width not in (16, 32) or (width < needed and not fits):
+            raise VerifyException(
+                f"sums of {g.mapping.out} from {g.shape.low} to {g.shape.high} do not go into "
+                f"i{width}"
+            )
 
 
 # Host: commands
@@ -347,10 +352,13 @@ def _require_map(map_: AffineMap, tiles: int, dpus: int, what: str) -> None:
     """A map from every DPU to one of `tiles` rows."""
     if map_.num_dims != 1 or map_.num_symbols or len(map_.results) != 1:
         raise VerifyException(f"a map from a DPU to a row, not {map_}")
-    for dpu in range(dpus):
-        (tile,) = map_.eval((dpu,), ())
-        if not 0 <= tile < tiles:
-            raise VerifyException(f"DPU {dpu} {what} row {tile} of {tiles}")
+    # `eval` only adds, multiplies and divides: an array of all DPUs is as good as a number.
+    (found,) = map_.eval(cast(Any, (np.arange(dpus),)), ())
+    rows = np.broadcast_to(np.asarray(found), (dpus,))
+    outside = (rows < 0) | (rows >= tiles)
+    if outside.any():
+        dpu = int(np.argmax(outside))
+        raise VerifyException(f"DPU {dpu} {what} row {int(rows[dpu])} of {tiles}")
 
 
 @irdl_op_definition

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from inr.analysis.lut_layer import LutLayer, lookup, table_limit
 from inr.analysis.upmem_legality import Machine, violations
-from inr.analysis.upmem_mapping import LOADS, ORDERS, Geometry, LutShape, Mapping
+from inr.analysis.upmem_mapping import LOADS, ORDERS, Geometry, LutShape, Mapping, Variant
 from inr.analysis.upmem_target import find_target
 from inr.dialects import upmem
 from inr.dialects.lut import LinearOp, LookupOp, QuantAttr
@@ -29,7 +29,7 @@ from inr.interpreters.upmem_device import KernelFault
 from inr.passes.convert_lut_to_upmem import ConvertLutToUpmemPass
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f64, i8
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, TensorType, f64, i8, i16
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 from xdsl.rewriter import Rewriter
@@ -78,7 +78,7 @@ def layers(draw: st.DrawFn) -> tuple[LutShape, Mapping]:
     idx_bits = draw(st.sampled_from([4, 8, 16]))
     centroids = number(1, 16 if idx_bits == 4 else 40)
     shape = LutShape(number(1, 24), number(1, 23), centroids, number(1, 40), bits)
-    variants = ["scalar32", "swar16", *(["swar8"] if bits < 8 else [])]
+    variants: list[Variant] = ["scalar32", "swar16", *(["swar8"] if bits < 8 else [])]
     f_l, c_l = draw(st.sampled_from([8, 8, 16])), 4 * number(1, 3)
     ip = number(1, 3)
     mapping = Mapping(
@@ -197,6 +197,25 @@ def test_sums_of_16_bits_wrap_in_between_and_end_right() -> None:
     mapping = Mapping(1, 1, 1, 8, 100, 8, 100, order="cnf", tasklets=1, out="i16")
     assert violations(LutShape(2, 600, 2, 8), mapping, MACHINE)
     check_sums(convert(lookup_module(2, table, mapping=mapping)), table, 2)
+
+
+@pytest.mark.parametrize("out", ["i32", "i16"])
+def test_sums_go_into_the_type_that_was_asked_for(out: Any) -> None:
+    """A lookup in i16 gives i16, whatever DPUs count in."""
+    table = random_table(np.random.default_rng(3), LutShape(6, 12, 16, 24))
+    module = lookup_module(6, table, mapping=SMALL.with_(out=out))
+    old = next(op for op in module.walk() if isinstance(op, LookupOp))
+    new = LookupOp(old.indices, old.table, old.quant, i16)
+    new.attributes.update(old.attributes)
+    Rewriter.replace_op(old, new)
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    function.function_type = FunctionType.from_lists(
+        [*function.function_type.inputs], [new.result.type]
+    )
+    check_sums(convert(module), table, 6)
+    (result,) = function.function_type.outputs
+    assert isinstance(result, TensorType)
+    assert result.element_type == i16
 
 
 def test_two_layers_share_a_grid_and_their_buffers() -> None:

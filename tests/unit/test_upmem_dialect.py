@@ -21,7 +21,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import Builtin, IndexType, MemRefType, ModuleOp, i8, i16, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.parser import Parser
-from xdsl.traits import EffectInstance, MemoryEffectKind, get_effects
+from xdsl.traits import MemoryEffectKind, get_effects
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 
@@ -212,7 +212,7 @@ def test_a_batch_has_the_rows_of_the_call() -> None:
 
 def kinds(op: Operation) -> set[MemoryEffectKind]:
     """The kinds of an operation's effects."""
-    effects: set[EffectInstance] | None = get_effects(op)
+    effects = get_effects(op)
     assert effects is not None
     return {effect.kind for effect in effects}
 

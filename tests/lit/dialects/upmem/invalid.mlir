@@ -707,7 +707,7 @@ func.func @f(%g: !upmem.grid<dpus = 2, groups = 1, tasklets = 2>, %c: index, %i:
 
 // -----
 
-// CHECK: sums of i32 do not go into i16
+// CHECK: sums of i32 from -508 to 508 do not go into i8
 upmem.symbol @index : memref<128xi8, #upmem.mram>
 upmem.symbol @table : memref<512xi8, #upmem.mram>
 upmem.symbol @sums : memref<512xi8, #upmem.mram>
@@ -717,7 +717,7 @@ upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @tab
     shape #upmem.shape<rows = 32, codebooks = 4, centroids = 16, features = 8, bits = 8> {
 }
 func.func @f(%g: !upmem.grid<dpus = 2, groups = 1, tasklets = 2>, %c: index, %i: tensor<32x4xui8>, %p: tensor<2x128xi8>, %s: tensor<2x512xi8>, %t: tensor<4x16x8xi8>) {
-  %r = upmem.unpack_sums %s rows %c for @layer : tensor<2x512xi8> -> tensor<32x8xi16>
+  %r = upmem.unpack_sums %s rows %c for @layer : tensor<2x512xi8> -> tensor<32x8xi8>
   func.return
 }
 
