@@ -246,7 +246,10 @@ def quantise_table(
             errors = errors.sum(axis=1, keepdims=True)
         largest = largest * np.array(CLIPS)[np.argmin(errors, axis=0)]
     scale = _scale(largest, limit)
-    return np.clip(np.rint(table / scale), -limit, limit).astype(np.int8), scale
+    entries = np.empty(table.shape, dtype=np.int8)
+    for out, rows in zip(entries, table, strict=True):  # A codebook at a time: little memory.
+        out[...] = np.clip(np.rint(rows / scale), -limit, limit)
+    return entries, scale
 
 
 def _scale(largest: NDArray[np.float64], limit: int) -> Floats:
@@ -261,7 +264,7 @@ def _rounding(
     """The squared error of each column's entries in integers, each as often as it is met."""
     scale = _scale(largest, limit)
     total = np.zeros(len(scale))
-    for rows, times in zip(table, counts, strict=True):  # A codebook at a time: little memory.
+    for rows, times in zip(table, counts, strict=True):
         units = rows / scale
         off = units - np.clip(np.rint(units), -limit, limit)
         # Once more than it was met: what was not met may be.
