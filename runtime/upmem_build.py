@@ -2,9 +2,7 @@
 Building UPMEM programs without UPMEM's SDK: device C with stock clang for the emulator's stand-in
 instruction set (RV32 with a few custom instructions), host C against the emulator's `dpu.h`.
 
-`python -m inr.runtime.upmem_build clang ...` takes the arguments of the SDK's
-`dpu-upmem-dpurte-clang`, `... pkg-config ...` those of `dpu-pkg-config`; `upmem/bin` has wrappers
-with these names.
+`upmem_commands` has the SDK's own commands on top of it.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import CompileError
 from .toolchain import cache_folder, fingerprint
@@ -272,6 +270,11 @@ def _clang(
     return done
 
 
+def device_object(source: str, output: str, options: DeviceOptions) -> str:
+    """Compiles one file to an object; the warnings. Raises CompileError."""
+    return _compile(find_dpu_toolchain(), options, source, output, None)
+
+
 def _compile(
     toolchain: DpuToolchain, options: DeviceOptions, source: str, output: str, folder: Path | None
 ) -> str:
@@ -386,11 +389,19 @@ def _link(
     link(lines, "-Wl,--strip-debug", "-o", str(folder / "program"))
 
 
-def _check_sizes(elf: Path, options: DeviceOptions) -> None:
-    from elftools.elf.elffile import ELFFile
+def _read_elf(file: BinaryIO) -> Any:
+    try:
+        from elftools.elf.elffile import ELFFile
+    except ImportError as error:
+        raise CompileError(
+            "no pyelftools found to read device programs; pip install 'inr-opt[upmem]'"
+        ) from error
+    return ELFFile(file)
 
+
+def _check_sizes(elf: Path, options: DeviceOptions) -> None:
     with elf.open("rb") as file:
-        read: Any = ELFFile(file)
+        read = _read_elf(file)
         symbols = read.get_section_by_name(".symtab")
         (heap,) = symbols.get_symbol_by_name("__heap_start")
         sizes = {s.name: s["sh_size"] for s in read.iter_sections() if s["sh_size"]}
@@ -411,11 +422,9 @@ def line_table(elf: Path) -> bytes:
     The bytes of section `.inr_lines` (layout in `engine/engine.h`) from an ELF's DWARF. Files of
     the device runtime are named `<file>`.
     """
-    from elftools.elf.elffile import ELFFile
-
     rows: dict[int, tuple[str, int]] = {}
     with elf.open("rb") as stream:
-        read: Any = ELFFile(stream)
+        read = _read_elf(stream)
         text = read.get_section_by_name(".text")
         start, end = text["sh_addr"], text["sh_addr"] + text["sh_size"]
         dwarf = read.get_dwarf_info()
@@ -587,90 +596,3 @@ def _build_host(
         shutil.copy2(f"{name}/program", staged)
         staged.rename(executable)
     return executable
-
-
-# ---- the SDK's commands ------------------------------------------------------------------------
-
-
-def parse_device_arguments(arguments: Sequence[str]) -> tuple[DeviceOptions, list[str], str, bool]:
-    """
-    The SDK compiler's arguments as (options, sources and objects, output, whether only to
-    compile). What chooses a machine or a linker is dropped: there is one.
-    """
-    values: dict[str, int] = {}
-    flags: list[str] = []
-    inputs: list[str] = []
-    output, only = "a.out", False
-    rest = list(arguments)
-    while rest:
-        argument = rest.pop(0)
-        if argument in ("-D", "-I", "-include", "-isystem", "-U", "-x", "-idirafter") and rest:
-            argument = f"{argument}{'' if argument in ('-D', '-I', '-U') else ' '}{rest.pop(0)}"
-        if argument == "-o" and rest:
-            output = rest.pop(0)
-        elif argument == "-c":
-            only = True
-        elif match := re.fullmatch(
-            r"-D(NR_TASKLETS|STACK_SIZE_DEFAULT|STACK_SIZE_TASKLET_\d+)=(\w+)", argument
-        ):
-            try:
-                values[match[1]] = int(match[2], 0)
-            except ValueError:
-                raise CompileError(f"{argument}: {match[1]} must be a number") from None
-        elif argument.startswith(("-flto", "-fuse-ld", "-mcpu", "--target", "-l", "-L", "-Wl,")):
-            continue
-        elif argument.startswith("-"):
-            flags += argument.split(" ", 1)
-        else:
-            inputs.append(argument)
-    if not inputs:
-        raise CompileError("no source file is given")
-    options = DeviceOptions(
-        tasklets=values.get("NR_TASKLETS", 1),
-        stack=values.get("STACK_SIZE_DEFAULT", STACK_DEFAULT),
-        stacks={
-            int(name.rsplit("_", 1)[1]): size
-            for name, size in values.items()
-            if name.startswith("STACK_SIZE_TASKLET_")
-        },
-        flags=tuple(flags),
-        target=os.environ.get("INR_DPU_TARGET", "v1A"),
-    )
-    return options, inputs, output, only
-
-
-def clang_command(arguments: Sequence[str]) -> None:
-    """What `dpu-upmem-dpurte-clang` does: compiles, or compiles and links, to the output."""
-    options, inputs, output, only = parse_device_arguments(arguments)
-    if not only:
-        shutil.copy2(device_program(inputs, options), output)
-        return
-    toolchain = find_dpu_toolchain()
-    for source in inputs:
-        target = output if output != "a.out" else f"{Path(source).stem}.o"
-        sys.stderr.write(_compile(toolchain, options, source, target, None))
-
-
-def pkg_config_command(arguments: Sequence[str]) -> None:
-    """What `dpu-pkg-config --cflags --libs dpu` prints."""
-    cflags, libs = "--cflags" in arguments, any(a.startswith("--libs") for a in arguments)
-    flags = host_flags(compile_only=not libs, link_only=not cflags)
-    print(" ".join(flags if cflags or libs else []))
-
-
-def main() -> int:
-    """Runs one of the commands; status 1 with a message where it fails."""
-    commands = {"clang": clang_command, "pkg-config": pkg_config_command}
-    if len(sys.argv) < 2 or sys.argv[1] not in commands:
-        print(f"usage: python -m inr.runtime.upmem_build {'|'.join(commands)} ...", file=sys.stderr)
-        return 2
-    try:
-        commands[sys.argv[1]](sys.argv[2:])
-    except CompileError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -18,8 +18,8 @@ from inr.runtime.upmem_build import (
     device_program,
     find_dpu_toolchain,
     line_table,
-    parse_device_arguments,
 )
+from inr.runtime.upmem_commands import parse_device_arguments
 from inr.tools.inr_dpu_run import main
 
 ADD = """\
@@ -220,6 +220,52 @@ def test_sdk_commands(project: Path) -> None:
     )
     assert done.returncode == 1
     assert "dpu.h" in done.stderr
+
+
+INCBIN = """\
+#include <dpu.h>
+#include <cstdio>
+DPU_INCBIN(program, PROGRAM)
+DPU_INCBIN(other, PROGRAM)
+static dpu_error_t count(struct dpu_set_t, uint32_t, void *calls)
+{
+    ++*static_cast<int *>(calls);
+    return DPU_OK;
+}
+int main()
+{
+    struct dpu_set_t set, dpu;
+    uint32_t index, value = 0;
+    int calls = 0;
+    DPU_ASSERT(dpu_alloc(2, nullptr, &set));
+    DPU_ASSERT(dpu_load_from_incbin(set, &program, nullptr));
+    DPU_ASSERT(dpu_load_from_memory(set, other.buffer, other.size, nullptr));
+    DPU_ASSERT(dpu_launch(set, DPU_SYNCHRONOUS));
+    DPU_ASSERT(dpu_callback(set, count, &calls, DPU_CALLBACK_ASYNC));
+    DPU_ASSERT(dpu_sync(set));
+    DPU_FOREACH(set, dpu, index) {
+        DPU_ASSERT(dpu_copy_from(dpu, "value", 0, &value, 4));
+        std::printf("%u %u\\n", index, value);
+    }
+    DPU_ASSERT(dpu_free(set));
+    return calls - 1;
+}
+"""
+
+
+def test_binary_inside_a_cpp_program(capfd: pytest.CaptureFixture[str]) -> None:
+    """DPU_INCBIN, and the headers in C++; another binary makes another program."""
+    programs: list[Path] = []
+    for value in (5, 6):
+        text = (
+            f"#include <attributes.h>\n__host int value;\nint main(void) {{ value = {value}; }}\n"
+        )
+        binary = device_program({"value.c": text})
+        flags = [f'-DPROGRAM="{binary}"', "-Wall", "-Wextra", "-Werror"]
+        programs.append(upmem_build.host_program({"main.cpp": INCBIN}, flags=flags))
+        done = subprocess.run([programs[-1]], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, f"0 {value}\n1 {value}\n"), done.stderr
+    assert programs[0] != programs[1]
 
 
 def test_device_arguments() -> None:

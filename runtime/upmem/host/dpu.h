@@ -196,7 +196,7 @@ void dpu_set_dpu_iterator_next(struct dpu_set_dpu_iterator_t *iterator);
             "dpu_incbin_end_" __DPU_STRING(name) ":\n"                                             \
             ".popsection\n");                                                                      \
     __DPU_EXTERN uint8_t dpu_incbin_##name[], dpu_incbin_end_##name[];                             \
-    static struct dpu_incbin_t name = {dpu_incbin_##name, 0, file};                                \
+    struct dpu_incbin_t name = {dpu_incbin_##name, 0, file};                                \
     __attribute__((constructor)) static void dpu_incbin_size_##name(void)                          \
     {                                                                                              \
         name.size = (size_t)(dpu_incbin_end_##name - dpu_incbin_##name);                           \
