@@ -7,9 +7,11 @@ Offsets and sizes are in bytes. Buffers lie at addresses that are multiples of 8
 from __future__ import annotations
 
 import abc
+from math import gcd
 from typing import Any, cast
 
-from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects import scf
+from xdsl.dialects.arith import AddiOp, ConstantOp, MaxUIOp, MinUIOp, MuliOp, SelectOp, SubiOp
 from xdsl.dialects.builtin import (
     I64,
     IndexType,
@@ -19,7 +21,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -58,6 +60,38 @@ def constant_of(value: SSAValue) -> int | None:
     if isinstance(value.owner, ConstantOp) and isinstance(value.owner.value, IntegerAttr):
         return cast(IntegerAttr[Any], value.owner.value).value.data
     return None
+
+
+def divisor_of(value: SSAValue) -> int:
+    """
+    A number that divides an index whatever happens, as large as index arithmetic shows; 0 for an
+    index that is 0.
+    """
+    owner = value.owner
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        if isinstance(loop, scf.ForOp) and value is owner.args[0]:
+            return gcd(divisor_of(loop.lb), divisor_of(loop.step))
+        return 1
+    match owner:
+        case ConstantOp():
+            return abs(constant_of(value) or 0)
+        case MuliOp():
+            return divisor_of(owner.lhs) * divisor_of(owner.rhs)
+        case AddiOp() | SubiOp() | MinUIOp() | MaxUIOp():
+            return gcd(divisor_of(owner.lhs), divisor_of(owner.rhs))
+        case SelectOp():
+            return gcd(divisor_of(owner.lhs), divisor_of(owner.rhs))
+        case _:
+            return 1
+
+
+def require_multiple(what: str, value: SSAValue, of: int) -> None:
+    """Raises VerifyException unless an index is proved to be a multiple of a number."""
+    if (found := divisor_of(value)) % of:
+        raise VerifyException(
+            f"{what} is a multiple of {of}, and no more than a multiple of {found} is proved (R5)"
+        )
 
 
 class _Effects(MemoryEffect, abc.ABC):
@@ -220,18 +254,19 @@ class _Dma(IRDLOperation, abc.ABC):
         size = self.size.value.data
         if not DMA_LEAST <= size <= DMA_MOST or size % 8:
             raise VerifyException(f"a DMA moves 8 to 2048 bytes, a multiple of 8, not {size}")
+        if self.rest is not None:
+            require_multiple("the rest of a DMA", self.rest, 8)
         if self.rest is not None and (rest := constant_of(self.rest)) is not None:
-            if rest < DMA_LEAST or rest % 8:
-                raise VerifyException(f"the rest is at least 8 and a multiple of 8, not {rest}")
+            if rest < DMA_LEAST:
+                raise VerifyException(f"the rest of a DMA is at least 8, not {rest}")
             size = min(size, rest)
         for buffer, offset in (
             (self.source, self.source_offset),
             (self.destination, self.destination_offset),
         ):
+            require_multiple("an offset of a DMA", offset, 8)
             if (known := constant_of(offset)) is None:
                 continue
-            if known % 8:
-                raise VerifyException(f"a DMA ends at multiples of 8, not {known}")
             # With a rest that is not known, the least that it can move.
             least = size if self.rest is None or constant_of(self.rest) is not None else DMA_LEAST
             if known < 0 or known + least > buffer_bytes(buffer.type):
@@ -365,6 +400,11 @@ class LutAccumulateOp(IRDLOperation):
         if (width := bits_of(self.sums)) not in (16, 32):
             raise VerifyException(f"sums are i16 or i32, not i{width}")
         self._verify_lanes(columns, bias)
+        require_multiple("the offset of sums", self.sums_offset, width // 8)
+        if bits == 16:
+            require_multiple("the offset of indices", self.index_offset, 2)
+        if bias:
+            require_multiple("the offset of words of entries", self.table_offset, 4)
         self._verify_spaces(columns)
 
     def _verify_lanes(self, columns: int, bias: int) -> None:

@@ -225,7 +225,7 @@ upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @tab
 
 // -----
 
-// CHECK: the rest is at least 8 and a multiple of 8, not 4
+// CHECK: the rest of a DMA is a multiple of 8, and no more than a multiple of 4 is proved (R5)
 upmem.symbol @index : memref<128xi8, #upmem.mram>
 upmem.symbol @table : memref<512xi8, #upmem.mram>
 upmem.symbol @sums : memref<512xi8, #upmem.mram>
@@ -246,7 +246,7 @@ upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @tab
 
 // -----
 
-// CHECK: a DMA ends at multiples of 8, not 12
+// CHECK: an offset of a DMA is a multiple of 8, and no more than a multiple of 12 is proved (R5)
 upmem.symbol @index : memref<128xi8, #upmem.mram>
 upmem.symbol @table : memref<512xi8, #upmem.mram>
 upmem.symbol @sums : memref<512xi8, #upmem.mram>
@@ -284,6 +284,31 @@ upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @tab
   %t = upmem.wram_buffer at 64 : memref<512xi8, #upmem.wram>
   %a = upmem.wram_buffer at 576 : memref<64xi32, #upmem.wram>
   upmem.dma_read %table[%c504] to %t[%c0] size 16 : memref<512xi8, #upmem.mram>, memref<512xi8, #upmem.wram>
+}
+
+// -----
+
+// CHECK: an offset of a DMA is a multiple of 8, and no more than a multiple of 4 is proved (R5)
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<512xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<512xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 4, f_l = 8, c_l = 4, order = nfc, load = coarse, tasklets = 2, variant = swar16, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 32, codebooks = 4, centroids = 16, features = 8, bits = 8> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %c12 = arith.constant 12 : index
+  %c504 = arith.constant 504 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %t = upmem.wram_buffer at 64 : memref<512xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 576 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  %o = arith.muli %me, %c12 : index
+  %p = arith.minui %o, %c504 : index
+  %q = arith.addi %p, %c4 : index
+  upmem.dma_read %table[%q] to %t[%c0] size 16 : memref<512xi8, #upmem.mram>, memref<512xi8, #upmem.wram>
 }
 
 // -----
@@ -863,4 +888,26 @@ upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @tab
 func.func @f(%g: !upmem.grid<dpus = 2, groups = 1, tasklets = 2>, %c: index, %i: tensor<32x4xui8>, %p: tensor<2x128xi8>, %s: tensor<2x512xi8>, %t: tensor<4x16x8xi8>) {
   upmem.launch @layer on %g[%c] : !upmem.grid<dpus = 2, groups = 1, tasklets = 2>
   func.return
+}
+
+// -----
+
+// CHECK: the offset of sums is a multiple of 4, and no more than a multiple of 1 is proved (R5)
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<512xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<512xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 4, f_l = 8, c_l = 4, order = nfc, load = coarse, tasklets = 2, variant = swar16, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 32, codebooks = 4, centroids = 16, features = 8, bits = 8> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %c12 = arith.constant 12 : index
+  %c504 = arith.constant 504 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %t = upmem.wram_buffer at 64 : memref<512xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 576 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  upmem.lut_accumulate swar16 %i[%c0] count %c4 of %t[%c0] into %a[%me] fresh %true codebooks 4 columns 8 centroids 16 idx_bits 8 bias 128 : memref<64xi8, #upmem.wram>, memref<512xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
 }
