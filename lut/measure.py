@@ -24,16 +24,20 @@ class Energy:
     def __init__(self) -> None:
         self.error = 0.0
         self.energy = 0.0
+        self.pieces = 0
 
     def add(self, found: Tensor, reference: Tensor) -> None:
         """Adds a piece."""
+        self.pieces += 1
         real = reference.to(torch.float64)
         self.error += float((found.to(torch.float64) - real).square().sum())
         self.energy += float(real.square().sum())
 
     @property
     def ratio(self) -> float:
-        """0 for equal, 1 for as good as zeros."""
+        """0 for equal, 1 for as good as zeros, NaN where nothing was added."""
+        if not self.pieces:
+            return math.nan
         if self.energy > 0:
             return self.error / self.energy
         return 0.0 if self.error == 0 else math.inf
@@ -119,8 +123,4 @@ def layer_errors(
             mask = row_mask(opened, batch)
             run(opened, batch)
             tell((number + 1) / len(batches))
-    if silent := [name for name, error in found.items() if error.error == error.energy == 0]:
-        # Never called, or called with zeros alone: nothing was measured.
-        for name in silent:
-            found[name].error = found[name].energy = math.nan
     return found

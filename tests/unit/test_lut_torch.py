@@ -349,7 +349,7 @@ def test_modules_that_share():
     torch.manual_seed(0)
     model = Shared().eval()
     converted = convert(model)
-    # One module in two places stays one; one weight in two modules gets tables for each one's input.
+    # A module in two places stays one; a weight in two modules gets tables for each one's input.
     assert converted.again is converted.a
     assert set(lut.layers(converted)) == {"a", "b"}
     assert not torch.equal(converted.a.centroids, converted.b.centroids)
