@@ -33,7 +33,7 @@ def lower_layer(
     """
     The constants of a layer and, last, the `lut.linear` of `x` (N×H) with them.
 
-    Constants are called by the layer's name: `encoder.query.table`. The result (N×F) has the
+    Constants are called by the layer's name: `encoder.query.table`, `.table_bias`. The result (N×F) has the
     element type `element`, by default that of `x`. `weight` and `weight_bias` are the H×F weight
     and the bias that the tables stand for, where a later pass is to solve for other tables. The
     operations are yet to be inserted, in this order.
@@ -59,7 +59,7 @@ def lower_layer(
         steps,
         table,
         scale=constant(layer.scale.astype(np.float32), "scale"),
-        bias=constant(layer.bias, "bias"),
+        bias=constant(layer.bias, "table_bias"),
         residual=constant(layer.residual, "residual"),
         channels=None if layer.channels is None else [int(c) for c in layer.channels],
         weight=weight,

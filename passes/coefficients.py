@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.arith import ConstantOp, MulfOp, NegfOp
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..dialects.inr import BroadcastOp, MatmulOp
@@ -28,11 +28,14 @@ from .graph_builder import GraphBuilder, name_of
 def smallest(attribute: Attribute) -> np.ndarray | None:
     """
     The values of a dense float attribute, extent 1 along every axis where all are equal; a
-    single number has no axes. None for an attribute without floats.
+    single number has no axes. None for an attribute without floats of 64 bits, the graph's own:
+    others are tables and what goes with them.
 
     The array is shared: it must not be written to.
     """
     if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        return None
+    if cast(Attribute, attribute.get_element_type()) != f64:
         return None
     array = to_array(cast(Attribute, attribute))
     for axis in range(array.ndim):

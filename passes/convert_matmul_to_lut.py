@@ -8,7 +8,7 @@ Before:
 %y = inr.matmul %x, %w bias %b : (tensor<8x12xf64>, tensor<12x5xf64>, tensor<5xf64>) -> …
 ```
 
-After, with `vec=4 k=16 bits=8 calibration=inputs.npz`:
+After, with `vec=4 k=16 bits=8 calibration="inputs.npz"`:
 
 ```mlir
 %y = lut.linear layer "fc1" %x : tensor<8x12xf64> of %w : … plus %b : …

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from ..dialects.lut import shape_of
+from ..dialects.lut_constants import NAME
 from ..errors import CompileError
 from ..interpreters.graph import run_graph
 
@@ -36,13 +37,16 @@ def load_batches(name: str, path: str | None, function: FuncOp) -> list[Batch]:
     Batches of a function's inputs from an .npz file, whose rows are cut into batches of the
     function's; what is left over at the end is not used.
 
-    Arrays go by the names of the arguments, or by their order where the file has as many and no
-    name of it is one of theirs. Raises CompileError, for the pass `name`, without a file, and where
-    its arrays are not those of the inputs.
+    Arrays go by the names of the arguments (`inr.name`, or what the text calls them), or by their
+    order where the file has as many and no name of it is one of theirs. Raises CompileError, for
+    the pass `name`, without a file, and where its arrays are not those of the inputs.
     """
     title = function.sym_name.data
     arguments = function.body.block.args
-    names = [argument.name_hint or f"arg{argument.index}" for argument in arguments]
+    names = [
+        _given_name(function, argument.index) or argument.name_hint or f"arg{argument.index}"
+        for argument in arguments
+    ]
     shapes = [shape_of(argument) for argument in arguments]
     wanted = ", ".join(f"{n}: {_by(s)}" for n, s in zip(names, shapes, strict=True))
     if path is None:
@@ -75,6 +79,14 @@ def load_batches(name: str, path: str | None, function: FuncOp) -> list[Batch]:
         ]
         for i in range(min(rows, default=1))
     ]
+
+
+def _given_name(function: FuncOp, index: int) -> str | None:
+    """What the model calls an argument."""
+    if function.arg_attrs is None:
+        return None
+    name = function.arg_attrs.data[index].data.get(NAME)
+    return name.data if isinstance(name, StringAttr) else None
 
 
 def _by(shape: Sequence[int]) -> str:

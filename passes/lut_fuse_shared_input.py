@@ -95,7 +95,7 @@ def fuse(ops: Sequence[LinearOp]) -> None:
     weight = None
     if all(op.weight is not None for op in ops):
         weight = constant([op.weight for op in ops], "weight")
-    plus = None if weight is None else constant([op.weight_bias for op in ops], "weight_bias")
+    plus = None if weight is None else constant([op.weight_bias for op in ops], "bias")
     table = constant([op.table for op in ops], "table")
     assert table is not None
     entries = constant_array(table)
@@ -105,7 +105,7 @@ def fuse(ops: Sequence[LinearOp]) -> None:
     whole = first.rebuilt(
         table=table,
         scale=constant([op.scale for op in ops], "scale"),
-        bias=constant([op.bias for op in ops], "bias"),
+        bias=constant([op.bias for op in ops], "table_bias"),
         residual=constant([op.residual for op in ops], "residual"),
         weight=weight,
         weight_bias=plus,

@@ -8,6 +8,7 @@ A decision is an attribute of the `inr.matmul`: `lut.spec` (V and K), `lut.quant
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -36,6 +37,10 @@ DENSE = "lut.dense"
 """Attribute of an `inr.matmul` that stays one."""
 
 
+_WEIGHT = re.compile(r"\.weight(_\w+)?$")
+"""How the name of a layer's weight ends; passes add what they made of it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Product:
     """A product by a constant weight, with no bias or a constant one."""
@@ -62,8 +67,8 @@ def products(function: FuncOp) -> list[Product]:
     """
     The products of a function by a constant, in order, each under a name of its own.
 
-    A name is that of the weight without `.weight`, or `<function>.matmul<i>`; a second product
-    by the same weight is called `<name>.2`.
+    A name is that of the weight without `.weight` (or `.weight_scaled`), or
+    `<function>.matmul<i>`; a second product by the same weight is called `<name>.2`.
     """
     found: list[Product] = []
     times: dict[str, int] = {}
@@ -73,7 +78,7 @@ def products(function: FuncOp) -> list[Product]:
         if weight is None or (op.bias is not None and bias is None):
             continue
         name = _name_of(op.rhs) or f"{function.sym_name.data}.matmul{index}"
-        name = name.removesuffix(".weight")
+        name = _WEIGHT.sub("", name)
         times[name] = times.get(name, 0) + 1
         if times[name] > 1:
             name = f"{name}.{times[name]}"

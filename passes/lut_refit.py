@@ -8,7 +8,7 @@ Before:
 %y = lut.linear layer "fc1" %x : … of %w : … table %table : … error <rel_mse = 0.319, …> -> …
 ```
 
-After, with `calibration=inputs.npz`:
+After, with `calibration="inputs.npz"`:
 
 ```mlir
 %y = lut.linear layer "fc1" %x : … of %w : … table %refitted : … error <rel_mse = 0.24, …> -> …

@@ -8,7 +8,7 @@ Before:
 %1 = inr.matmul %0, %w2 : …
 ```
 
-After, with `budget=0.01 calibration=inputs.npz`:
+After, with `budget=0.01 calibration="inputs.npz"`:
 
 ```mlir
 %0 = inr.matmul %x, %w1 {lut.spec = #lut.spec<vec = 2, k = 16, cb = 384>, lut.quant = …} : …

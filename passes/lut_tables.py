@@ -80,7 +80,7 @@ def exchange(
         "error": error,
     }
     if bias is not None:
-        changes["bias"] = constant(bias, "bias")
+        changes["bias"] = constant(bias, "table_bias")
     given = [op.table, op.scale, op.bias]
     new = op.rebuilt(**changes)
     Rewriter.replace_op(op, [*made, new])

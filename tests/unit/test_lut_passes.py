@@ -11,11 +11,15 @@ import pytest
 from inr.analysis.lut_layer import lookup
 from inr.dialects.inr import MatmulOp
 from inr.dialects.lut import LinearOp, QuantAttr, SpecAttr
+from inr.dialects.lut_constants import named_constant
 from inr.dialects.lut_layers import layer_of
 from inr.errors import CompileError
 from inr.interpreters.graph import run_graph
 from inr.passes.convert_matmul_to_lut import ConvertMatmulToLutPass
 from inr.passes.graph_builder import GraphBuilder, tensor_of
+from inr.passes.inr_cse import InrCsePass
+from inr.passes.inr_fold_transpose import InrFoldTransposePass
+from inr.passes.inr_simplify import InrSimplifyPass
 from inr.passes.lut_expand_linear import LutExpandLinearPass
 from inr.passes.lut_fuse_shared_input import LutFuseSharedInputPass
 from inr.passes.lut_products import DENSE, QUANT, SPEC, products
@@ -26,11 +30,11 @@ from threadpoolctl import threadpool_limits
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import math
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 # Loaded here, so that the limit on threads below is one for its library too.
 pytest.importorskip("sklearn.cluster")
@@ -303,6 +307,32 @@ def test_decisions_of_a_person_are_kept(calibration: str) -> None:
     products(_main(wrong))[0].op.attributes[SPEC] = SpecAttr(5, 4, 3)
     with pytest.raises(CompileError, match=r"3 codebooks of 5 channels for 10 inputs; cb = 2"):
         apply(wrong, ConvertMatmulToLutPass(calibration=calibration))
+
+
+def test_graph_passes_leave_tables_alone(calibration: str) -> None:
+    module = apply(network(), ConvertMatmulToLutPass(calibration=calibration, vec=5, k=4))
+    # A scale and a bias of equal numbers, which a graph pass would write as a broadcast.
+    for op in linears(module).values():
+        scale = named_constant(np.full(layer_of(op).out_features, 0.25, dtype=np.float32))
+        Rewriter.replace_op(op, [scale, op.rebuilt(scale=scale.result)])
+    batch = [inputs(ROWS, 5)]
+    before = run_graph(module, batch)[0]
+    apply(module, InrSimplifyPass(), InrCsePass(), InrFoldTransposePass())
+    assert set(linears(module)) == {"q", "k", "out"}
+    assert np.array_equal(run_graph(module, batch)[0], before)
+
+
+def test_arguments_go_by_the_name_that_the_model_gives_them(tmp_path: Path) -> None:
+    module = network()
+    function = _main(module)
+    function.arg_attrs = ArrayAttr([DictionaryAttr({"inr.name": StringAttr("pixels")})])
+    products(function)[0].op.rhs.owner.attributes["inr.name"] = StringAttr("q.weight_scaled")
+    np.savez(tmp_path / "two.npz", x=inputs(800), other=np.ones(2))
+    with pytest.raises(CompileError, match=r"has x: 800x10, other: 2; main takes pixels: 8x10"):
+        apply(module, ConvertMatmulToLutPass(calibration=str(tmp_path / "two.npz")))
+    np.savez(tmp_path / "three.npz", pixels=inputs(800), other=np.ones(2))
+    apply(module, ConvertMatmulToLutPass(calibration=str(tmp_path / "three.npz")))
+    assert set(linears(module)) == {"q", "k", "out"}
 
 
 def test_run_with_changes_nothing_of_its_module(calibration: str) -> None:

@@ -6,7 +6,7 @@
 // CHECK-LABEL: func.func @shared(
 // CHECK-DAG:     %[[T:.*]] = arith.constant {inr.name = "q+k.table"} dense<{{\[\[\[}}1, 7, 8], [2, 9, 100]]]> : tensor<1x2x3xi8>
 // CHECK-DAG:     %[[S:.*]] = arith.constant {inr.name = "q+k.scale"} dense<[5.000000e-01, 2.500000e-01, 2.500000e-01]> : tensor<3xf32>
-// CHECK-DAG:     %[[B:.*]] = arith.constant {inr.name = "q+k.bias"} dense<[3.000000e+00, 0.000000e+00, 0.000000e+00]> : tensor<3xf32>
+// CHECK-DAG:     %[[B:.*]] = arith.constant {inr.name = "q+k.table_bias"} dense<[3.000000e+00, 0.000000e+00, 0.000000e+00]> : tensor<3xf32>
 // CHECK:         %[[Y:.*]] = lut.linear layer "q+k" %x : tensor<8x2xf64> search {{.*}} table %[[T]] : {{.*}} scale %[[S]] : {{.*}} bias %[[B]] : {{.*}} quant <bits = 8, scheme = per_column> error <acc = [0, 100]> -> tensor<8x3xf64>
 // CHECK-NEXT:    %[[Q:.*]] = tensor.extract_slice %[[Y]][0, 0] [8, 1] [1, 1]
 // CHECK-NEXT:    %[[K:.*]] = tensor.extract_slice %[[Y]][0, 1] [8, 2] [1, 1]
