@@ -378,6 +378,31 @@ def test_optional_rule(name: str) -> None:
         assert (fault := dpu.run()) is None, fault
 
 
+WINDOW = SHARED + (
+    f"csrr t3, mhartid\nla t0, shared\n{MRAM}li t2, 16\nbnez t3, 1f\n{{0}} t0, t1, t2\n"
+    "li t4, 50\n2: addi t4, t4, -1\nbnez t4, 2b\nend\n1: {1}\nend"
+)
+
+
+def test_a_dma_window_ends_and_says_what_is_under_way() -> None:
+    """What DMA writes to MRAM may be read meanwhile, not changed; afterwards all is allowed."""
+    later = "li t4, 20\n3: addi t4, t4, -1\nbnez t4, 3b\nlw t5, 0(t0)\nsw t5, 0(t0)"
+    store = WINDOW.format("write", "nop\nsw t5, 8(t0)  # here")
+    stopped(prepared(store, 2, check_dma_window=True), "dma-window", here(store))
+    for text in (
+        WINDOW.format("write", "nop\nlw t5, 8(t0)"),
+        WINDOW.format("write", later),
+        WINDOW.format("read", later),
+    ):
+        assert (fault := prepared(text, 2, check_dma_window=True).run()) is None, fault
+
+
+def test_every_run_begins_with_released_bits() -> None:
+    dpu = prepared("li t0, 5\nacquire t0\nend")
+    assert dpu.run() is None
+    assert dpu.run() is None
+
+
 def test_reads_of_mram_that_others_write_are_a_check_of_their_own() -> None:
     text = SHARED + (
         f"csrr t3, mhartid\nla t0, shared\n{MRAM}li t2, 8\nbnez t3, 1f\nwrite t0, t1, t2\nend\n"

@@ -179,6 +179,14 @@ def test_direct_stores_to_mram_change_a_word() -> None:
     assert found.cycles == 11 + (77 + 4) + (61 + 4) + 11 * 5 + 1
 
 
+def test_direct_stores_follow_each_other() -> None:
+    """Each takes the engine for a read and a write of 8 bytes."""
+    found = counts("lui t1, 0x8000\ncsrr t3, mhartid\nsh3add t1, t3, t1\nsb t3, 9(t1)" + END, 2)
+    second = 11 + 2 * (34.3 + 0.536 * 8)
+    assert found.cycles == math.ceil(second + 81 + 65) + 11 * 5 + 1
+    assert found.dma_busy == int(4 * (34.3 + 0.536 * 8))
+
+
 # ---- costs -------------------------------------------------------------------------------------
 
 
