@@ -18,7 +18,8 @@ The indices of the calibration rows are a matrix of ones and zeros; the table is
 regression of the layer's exact output on it, drawn towards centroids times weight
 (`analysis/lut_refit.py`). Entries keep their bits. The table that is there stays where it is as
 good on held-out rows, so that a second run changes nothing; its measured error is written down
-either way. A layer needs the weight that it stands for (`of`, and `plus` its bias).
+either way. Inputs are those that reach the layer in the function as it is, behind other layers
+of tables. A layer needs the weight that it stands for (`of`, and `plus` its bias).
 """
 
 from __future__ import annotations

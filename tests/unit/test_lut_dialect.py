@@ -166,6 +166,18 @@ def test_the_verifiers_bound_is_attained_and_one_less_is_refused(seed: int) -> N
             LookupOp(indices, table, QuantAttr(layer.bits), error=short).verify()
 
 
+def test_a_million_lookups_stay_within_the_stated_range() -> None:
+    rng = np.random.default_rng(6)
+    blocks, count, columns = 6, 16, 3
+    # Lopsided columns, so that the two ends of the range differ.
+    table = rng.integers(-127, 40, (blocks, count, columns)).astype(np.int8)
+    low, high, _ = sum_range(named_constant(table).result, QuantAttr(8))
+    sums = lookup(rng.integers(0, count, (10**6, blocks)).astype(np.uint8), table)
+    assert low <= sums.min() < 0 < sums.max() <= high
+    # So many draws of six entries come near the low end.
+    assert sums.min() < 0.8 * low
+
+
 def test_sixteen_bits_where_the_table_proves_them() -> None:
     blocks = 300
     table = np.full((blocks, 2, 1), 127, dtype=np.int8)
