@@ -79,7 +79,11 @@ def layers(draw: st.DrawFn) -> tuple[LutShape, Mapping]:
     centroids = number(1, 16 if idx_bits == 4 else 40)
     shape = LutShape(number(1, 24), number(1, 23), centroids, number(1, 40), bits)
     variants: list[Variant] = ["scalar32", "swar16", *(["swar8"] if bits < 8 else [])]
-    f_l, c_l = draw(st.sampled_from([8, 8, 16])), 4 * number(1, 3)
+    variant = draw(st.sampled_from(variants))
+    load = draw(st.sampled_from(LOADS))
+    # Four columns a word and DMA of 8 bytes are no matter where entries are added one by one.
+    narrow = [4] if variant == "scalar32" and load != "fine" else []
+    f_l, c_l = draw(st.sampled_from([8, 8, 16, *narrow])), 4 * number(1, 3)
     ip = number(1, 3)
     mapping = Mapping(
         ip=ip,
@@ -90,9 +94,9 @@ def layers(draw: st.DrawFn) -> tuple[LutShape, Mapping]:
         f_l=f_l,
         c_l=c_l,
         order=draw(st.sampled_from(ORDERS)),
-        load=draw(st.sampled_from(LOADS)),
+        load=load,
         tasklets=number(1, 5),
-        variant=draw(st.sampled_from(variants)),
+        variant=variant,
         idx_bits=idx_bits,
         out=draw(st.sampled_from(["i32", "i16"])),
         residency=draw(st.sampled_from(["resident", "per_call"])),
