@@ -55,6 +55,7 @@ INR_UNIVERSE = Universe(
         "inr-fold-transpose": _lazy("passes.inr_fold_transpose", "InrFoldTransposePass"),
         "inr-hls-pipeline": _lazy("passes.inr_hls_pipeline", "InrHlsPipelinePass"),
         "inr-simplify": _lazy("passes.inr_simplify", "InrSimplifyPass"),
+        "inr-upmem-pipeline": _lazy("passes.inr_upmem_pipeline", "InrUpmemPipelinePass"),
         "lut-expand-linear": _lazy("passes.lut_expand_linear", "LutExpandLinearPass"),
         "lut-fuse-shared-input": _lazy("passes.lut_fuse_shared_input", "LutFuseSharedInputPass"),
         "lut-quantize": _lazy("passes.lut_quantize", "LutQuantizePass"),
