@@ -393,7 +393,13 @@ class ConvertLutToUpmemPass(ModulePass):
         for function in op.walk():
             if isinstance(function, FuncOp) and function.sym_name.data in (OPEN, CLOSE):
                 raise reject(function, f"@{function.sym_name.data} is a name the conversion needs")
-        machine = Machine.of(find_target(self.target), self.dpus)
+        target = find_target(self.target)
+        if self.dpus is not None and self.dpus > target.dpus:
+            raise CompileError(
+                f"dpus={self.dpus}: {target.name} has {target.dpus} in {target.ranks} ranks; a "
+                "target file of your own can have more"
+            )
+        machine = Machine.of(target, self.dpus)
         layers = [layer for layer in op.walk() if isinstance(layer, LinearOp | LookupOp)]
         plans = self.plans(layers, machine)
         Converter(op, self.target, plans).convert(functions)

@@ -373,6 +373,8 @@ class TestRefused:
         """A target and fields that are not known."""
         self.refuse(self.module(), "unknown UPMEM target 'v9'", target="v9")
         self.refuse(self.module(), "'ipp=4' is no field", mapping="ipp=4")
+        self.refuse(self.module(), "dpus=9999: v1A has 2560 in 40 ranks", dpus=9999)
+        self.refuse(self.module(), "0 DPUs in 0 ranks", dpus=0)
 
     def test_groups_of_two_kinds(self) -> None:
         """One grid has one number of groups; both layers are named."""
