@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--ranks", type=int, default=None, metavar="N", help="ranks of the machine (40)")
     add("--faulty", default=None, metavar="LIST", help="DPUs that do not work, as 3,70-71")
     add("--stats", action="store_true", help="a table of modelled cycles, slots and DMA at the end")
+    add("--profile", action="store_true", help="the source lines that most slots went to")
     add("--sanitize", action="store_true", help="host program with ASan and UBSan")
     add("-D", dest="defines", action="append", default=[], metavar="MACRO", help="for both sides")
     add("-I", dest="includes", action="append", default=[], metavar="DIR", help="for both sides")
@@ -107,6 +109,7 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
         "INR_DPU_SEED": options.seed,
         "INR_DPU_MASK": 1 if options.hwmask else None,
         "INR_DPU_MAX_CYCLES": options.max_cycles,
+        "INR_DPU_STATS": 2 if options.profile else None,
         "INR_DPU_RANKS": options.ranks,
         "INR_DPU_FAULTY": options.faulty,
     }
@@ -155,6 +158,8 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
     entries: list[dict[str, Any]] = [json.loads(line) for line in lines]
     if options.stats:
         _print_statistics(entries)
+    if options.profile:
+        _print_profile(entries)
     if done.returncode < 0:
         print(f"inr-dpu-run: the host program died of signal {-done.returncode}", file=sys.stderr)
         return 128 - done.returncode
@@ -219,6 +224,50 @@ def _print_statistics(entries: list[dict[str, Any]]) -> None:
                 f"host transfers: {t['to_calls']:,} to DPUs of {t['to_bytes']:,} bytes, "
                 f"{t['from_calls']:,} from DPUs of {t['from_bytes']:,} bytes"
             )
+
+
+def _print_profile(entries: list[dict[str, Any]]) -> None:
+    """The lines with most issue slots, of all DPUs and launches together."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    slots: Counter[tuple[str, int, str]] = Counter()
+    for entry in entries:
+        if "line_slots" in entry:
+            slots[entry["file"], entry["line"], entry["function"]] += entry["line_slots"]
+    total = slots.total()
+    rows = [
+        (
+            f"{count:,}",
+            f"{count / total:.1%}",
+            f"{file}:{line}" if line else "no line",
+            _source(file, line, function),
+        )
+        for (file, line, function), count in slots.most_common(ROWS)
+    ]
+    console = Console(stderr=True)
+    table = Table(title="issue slots by source line (modelled)", title_justify="left")
+    table.add_column("slots", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("where")
+    table.add_column("line")
+    # What gets shorter on a narrow terminal is the text of the lines.
+    taken = 14 + sum(max((len(row[i]) for row in rows), default=0) for i in range(3))
+    for row in rows:
+        table.add_row(*row[:3], Text(row[3][: max(8, console.width - taken)]))
+    console.print(table)
+    if not slots:
+        console.print("no launch has ended")
+
+
+def _source(file: str, line: int, function: str) -> str:
+    """A line's text, or for the runtime, whose files are not the user's, the function."""
+    path = Path(file)
+    if file.startswith("<") or not path.is_file():
+        return function
+    lines = path.read_text(errors="replace").splitlines()
+    return lines[line - 1].strip() if 0 < line <= len(lines) else function
 
 
 if __name__ == "__main__":

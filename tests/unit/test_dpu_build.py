@@ -115,6 +115,21 @@ def test_run(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cells[-2:] == ["64", "4,096"]
 
 
+def test_profile(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The line in the innermost loop is the first, with its text and most of the slots."""
+    (project / "shape.h").write_text("#define COUNT 16384\n#define SHORT 0\n")
+    assert main(["host.c", "dpu/task.c", "-I.", "--profile"]) == 0
+    rows = [row for row in capfd.readouterr().err.splitlines() if row.startswith("│")]
+    cells = [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
+    line = 1 + next(i for i, row in enumerate(ADD.splitlines()) if "part += block" in row)
+    assert cells[0][2] == f"dpu/task.c:{line}"
+    assert cells[0][3] == "part += block[j];"
+    shares = [float(cell[1].rstrip("%")) for cell in cells]
+    assert shares == sorted(shares, reverse=True)
+    assert 15 < shares[0] <= sum(shares) < 100.5
+    assert any("<synchronise.c>" in cell[2] and cell[3] == "barrier_wait" for cell in cells)
+
+
 @pytest.mark.parametrize(
     "path", ['"./bin/task"', '"/nowhere/task"', '"bin/dpu_code"', '"task"', "DPU_BINARY_TASK"]
 )

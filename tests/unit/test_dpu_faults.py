@@ -361,3 +361,30 @@ def test_faults_of_several_tasklets() -> None:
     binary, line = build(case, wrong=True)
     done = run(binary, case)
     assert done.stderr.count(f"kernel.c:{line}") >= 3
+
+
+@pytest.mark.parametrize(("lines", "warned"), [(2, True), (3, False)])
+def test_results_that_nobody_wrote(lines: int, warned: bool) -> None:
+    """What the host reads and nobody wrote is a warning: it may be a transfer's padding."""
+    text = (
+        "#include <mram.h>\n__mram_noinit uint64_t out[4];\n"
+        f"int main(void) {{ for (int i = 0; i <= {lines}; i++) out[i] = i; return 0; }}\n"
+    )
+    reader = (
+        "#include <dpu.h>\nint main(int n, char **a) { struct dpu_set_t set; uint64_t out[4];\n"
+        "DPU_ASSERT(dpu_alloc(n - 1, NULL, &set)); DPU_ASSERT(dpu_load(set, a[1], NULL));\n"
+        "DPU_ASSERT(dpu_launch(set, DPU_SYNCHRONOUS));\n"
+        'DPU_ASSERT(dpu_copy_from(set, "out", 0, out, 32)); return out[2] != 2; }\n'
+    )
+    environment = dict(os.environ) | {"INR_DPU_CHECK": "uninitialised"}
+    done = subprocess.run(
+        [host_program({"reader.c": reader}), device_program({"kernel.c": text})],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    message = (
+        "warning: uninitialised: a transfer from DPU 0 of 32 bytes at 0x08000000, of which byte 24"
+    )
+    assert (message in done.stderr) == warned, done.stderr

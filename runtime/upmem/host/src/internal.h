@@ -169,6 +169,8 @@ dpu_error_t host_launch_done(job_t *job);
 
 /* report.c */
 void host_report_launch(const launch_t *launch);
+/* With statistics >= 2: the slots that the rank's DPUs spent at each source line. */
+void host_report_profile(struct dpu_rank_t *rank);
 /* Counts one call's transfer of so many bytes in all. */
 void host_report_transfer(dpu_xfer_t direction, uint64_t bytes);
 

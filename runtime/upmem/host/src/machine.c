@@ -16,6 +16,7 @@ typedef struct allocation {
 
 engine_options_t host_options;
 static bool taken[MAX_RANKS];
+static struct dpu_rank_t *ranks[MAX_RANKS]; /* those taken, by number */
 
 bool host_ready(void)
 {
@@ -125,6 +126,7 @@ static dpu_error_t read_profile(const char *text, profile_t *profile)
 
 static void destroy_rank(struct dpu_rank_t *rank)
 {
+    host_report_profile(rank);
     for (uint32_t slot = 0; slot < DPUS_PER_RANK; slot++) {
         if (rank->dpus[slot].engine)
             engine_dpu_destroy(rank->dpus[slot].engine);
@@ -132,6 +134,7 @@ static void destroy_rank(struct dpu_rank_t *rank)
             host_program_release(rank->dpus[slot].program);
     }
     taken[rank->id] = false;
+    ranks[rank->id] = NULL;
     free(rank);
 }
 
@@ -152,6 +155,7 @@ static struct dpu_rank_t *create_rank(uint32_t id, const profile_t *profile, uin
     rank->scatter = profile->scatter;
     rank->scatter_blocks = profile->scatter_blocks;
     taken[id] = true;
+    ranks[id] = rank;
     for (uint32_t slot = 0; slot < DPUS_PER_RANK; slot++) {
         struct dpu_t *dpu = &rank->dpus[slot];
         uint32_t number = id * DPUS_PER_RANK + slot;
@@ -171,6 +175,14 @@ static struct dpu_rank_t *create_rank(uint32_t id, const profile_t *profile, uin
     return rank;
 }
 
+/* Programs that end without dpu_free have their profile, too. */
+static void report_the_rest(void)
+{
+    for (uint32_t id = 0; id < MAX_RANKS; id++)
+        if (ranks[id] && !ranks[id]->first && !ranks[id]->busy)
+            host_report_profile(ranks[id]);
+}
+
 /* Ranks for so many DPUs (or so many ranks); UINT_MAX: all there are. */
 static dpu_error_t allocate(uint32_t wanted, bool whole_ranks, const char *text,
                             struct dpu_set_t *set)
@@ -185,6 +197,9 @@ static dpu_error_t allocate(uint32_t wanted, bool whole_ranks, const char *text,
     uint32_t machine = host_number("INR_DPU_RANKS", 40, 1, MAX_RANKS);
     if (error != DPU_OK)
         goto out;
+    static bool registered;
+    if (!registered)
+        registered = atexit(report_the_rest) == 0;
     profile->scatter_blocks = 64;
     const char *faulty = getenv("INR_DPU_FAULTY");
     if (faulty && !read_faulty(faulty, ',', profile)) {

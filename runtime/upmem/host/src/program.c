@@ -100,6 +100,7 @@ static dpu_error_t load(struct dpu_set_t set, const void *bytes, size_t size, co
     program->references = 1;
     EACH_RANK (set, rank) {
         host_drain(rank);
+        host_report_profile(rank);
         uint64_t slots = host_slots(set, rank);
         for (; slots; slots &= slots - 1) {
             struct dpu_t *dpu = &rank->dpus[__builtin_ctzll(slots)];

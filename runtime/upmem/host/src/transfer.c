@@ -8,7 +8,10 @@
 
 #include "../dpu_memory.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+#define UNWRITTEN_SHOWN 8 /* warnings of a program */
 
 bool host_is_mram(uint32_t address)
 {
@@ -93,6 +96,18 @@ static uint64_t hash(const void *bytes, size_t size)
     return value;
 }
 
+/* With the check on: bytes that the host takes for results though nobody wrote them. */
+static void warn_unwritten(struct dpu_t *dpu, uint32_t address, size_t length)
+{
+    static atomic_int shown;
+    uint64_t first = engine_dpu_first_uninitialised(dpu->engine, address, (uint32_t)length);
+    if (first != UINT64_MAX && atomic_fetch_add(&shown, 1) < UNWRITTEN_SHOWN)
+        fprintf(stderr,
+                "inr-dpu: warning: uninitialised: a transfer from DPU %u of %zu bytes at 0x%08x, "
+                "of which byte %u was never written\n",
+                dpu_get_id(dpu), length, address, (uint32_t)first - address);
+}
+
 /* Does one rank's part. */
 dpu_error_t host_transfer(job_t *job)
 {
@@ -106,6 +121,7 @@ dpu_error_t host_transfer(job_t *job)
                                : engine_dpu_wram(dpu->engine) + job->address;
         if (job->direction == DPU_XFER_FROM_DPU) {
             memcpy(buffer, memory, job->length);
+            warn_unwritten(dpu, job->address, job->length);
             continue;
         }
         if (job->hashed && hash(buffer, job->length) != job->hashes[slot])
