@@ -72,6 +72,12 @@ class Trainer(nn.Module):
         points = lut.centroids.to(torch.float32) * lut.steps[:, None, None]
         entries = lut.table.to(torch.float32) * lut.scale
         self.points = nn.Parameter(points)
+        live = torch.ones(blocks * vec, device=points.device)
+        live[lut.in_features :] = 0
+        if lut.channels is not None:
+            live[lut.channels.long()] = 0
+        # Coordinates of channels that are in no table are 0, whatever a gradient would like.
+        self.points.register_hook(lambda grad: grad * live.reshape(blocks, 1, vec))
         self.weight = nn.Parameter(weight)
         bias = lut.scale.new_zeros(lut.out_features) if lut.bias is None else lut.bias.clone()
         self.bias = nn.Parameter(bias)
