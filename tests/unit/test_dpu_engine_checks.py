@@ -212,6 +212,41 @@ def test_the_caller_of_the_runtime_is_named() -> None:
     assert "kernel.c:3, in _start, called f" in fault.message
 
 
+def test_calls_within_the_runtime_are_passed_over() -> None:
+    text = "nop\ncall f\nend\nf: mv s0, ra\ncall g\nmv ra, s0\nret\ng: li t0, 3\nfault t0\n"
+    options = default_options()
+    strings = b"kernel.c\0<runtime>/assert.c\0"
+    rows = ((0, 2, 0), (4, 3, 0), (16, 40, 9), (36, 50, 9))
+    table = struct.pack("<4I", 0x4C524E49, 1, len(rows), len(strings))
+    table += b"".join(struct.pack("<3I", IRAM_BASE + at, *row) for at, *row in rows) + strings
+    dpu = Dpu(options)
+    dpu.load(Program(build(text), options, table))
+    fault = stopped(dpu, "assert", 3)
+    assert (fault.file, fault.pc) == ("kernel.c", IRAM_BASE + 40)
+
+
+def test_stacks_of_other_sizes() -> None:
+    text = (
+        ".globl __stack_size_1\n.set __stack_size_1, 512\ncsrr t0, mhartid\nbeqz t0, 1f\n"
+        "addi sp, sp, -512\nsw t0, 0(sp)\naddi sp, sp, 512\nend\n1: addi sp, sp, {0}\nend"
+    )
+    dpu = prepared(text.format(-256), 2)
+    assert (fault := dpu.run()) is None, fault
+    assert list(dpu.statistics.tasklet_stack)[:2] == [256, 512]
+    assert stopped(prepared(text.format(-264), 2), "stack-overflow", 9).tasklet == 0
+
+
+def test_loading_again_poisons_wram_and_keeps_mram() -> None:
+    elf, options = build(f"{MRAM}la t0, __heap_start\nsw t1, 0(t0)\nend"), default_options()
+    dpu, program = Dpu(options), Program(elf, options)
+    dpu.load(program)
+    dpu.write(0x4000, b"garbage!")
+    dpu.write(MRAM_BASE + 64, b"persists")
+    dpu.load(program)
+    assert dpu.read(0x4000, 8) == b"\xa5" * 8
+    assert dpu.read(MRAM_BASE + 64, 8) == b"persists"
+
+
 def test_deadlock_names_what_everybody_waits_for() -> None:
     """0 stopped, 1 waits for 0's lock, 2 has ended, 3 wants to resume the ended one."""
     text = (

@@ -264,6 +264,7 @@ SUB64 = "sltu a4, a0, a2\nsub a1, a1, a3\nsub a0, a0, a2\nsub a1, a1, a4"
         ("addi t0, t0, 4\n" + PAIR.format(0, 4), 0),  # not aligned
         ("lw a0, 0(t0)\naddi t0, t0, 8\nlw a1, 4(t0)", 0),  # another base
         ("lw a0, 0(t0)\nj 1f\n1: lw a1, 4(t0)", 0),  # something may jump between
+        ("lw a0, 0(t0)\n1: lw a1, 4(t0)\nbltz zero, 1b", 0),
         ("sw t0, 0(t0)\nlw t0, 0(t0)\nlw a1, 4(t0)", 0),
         ("lw a0, 0(t0)\nsw a1, 4(t0)", 0),
         (PAIR.format(0, 4) + "\n" + PAIR.format(8, 12), 2),
@@ -271,6 +272,7 @@ SUB64 = "sltu a4, a0, a2\nsub a1, a1, a3\nsub a0, a0, a2\nsub a1, a1, a4"
         ("addi a0, a0, 1\nseqz a4, a0\nadd a1, a1, a4", 2),
         ("add a0, a0, a2\nsltu a4, a0, a2\nadd a1, a1, a3\nadd a1, a1, a5", 0),  # no carry
         ("add a0, a0, a2\nsltu a4, a5, a2\nadd a1, a1, a3\nadd a1, a1, a4", 0),
+        ("add a0, a0, a2\nsltu a4, a0, a0\nadd a1, a1, a3\nadd a1, a1, a4", 0),
         (SUB64, 2),
         ("xor a4, a0, a2\nxor a5, a1, a3\nor a4, a4, a5\nbnez a4, 1f\n1:", 2),
         ("xor a4, a0, a2\nxor a5, a1, a3\nor a4, a4, a5\nbltz a4, 1f\n1:", 0),
