@@ -76,8 +76,13 @@ class Trainer(nn.Module):
         live[lut.in_features :] = 0
         if lut.channels is not None:
             live[lut.channels.long()] = 0
-        # Coordinates of channels that are in no table are 0, whatever a gradient would like.
-        self.points.register_hook(lambda grad: grad * live.reshape(blocks, 1, vec))
+        live = live.reshape(blocks, 1, vec)
+
+        def of_live(grad: Tensor | None) -> Tensor | None:
+            # Coordinates of channels that are in no table are 0, whatever a gradient would like.
+            return None if grad is None else grad * live
+
+        self.points.register_hook(of_live)
         self.weight = nn.Parameter(weight)
         bias = lut.scale.new_zeros(lut.out_features) if lut.bias is None else lut.bias.clone()
         self.bias = nn.Parameter(bias)
