@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 from torch import nn
 
 from ..analysis.lut_codebooks import LutSettings
@@ -78,8 +77,6 @@ def fit(
         key = digest.hexdigest()[:32]
         if (kept := store.get(key)) is not None:
             return *kept, key
-    # k-means of a codebook is far too little work for OpenMP's threads to meet over.
-    with threadpool_limits(1, user_api="openmp"):
-        fitted = fit_layer(name, x, weight, offset, settings, progress=progress)
+    fitted = fit_layer(name, x, weight, offset, settings, progress=progress)
     store.put(key, fitted.layer, fitted.error)
     return fitted.layer, fitted.error, key
