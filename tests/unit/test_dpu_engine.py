@@ -402,7 +402,7 @@ def kernels(draw: st.DrawFn) -> list[tuple[str, ...]]:
 def test_issue_is_that_of_the_model(code: list[tuple[str, ...]], tasklets: int, seed: int) -> None:
     model = Model(code, tasklets)
     model.mram[:] = random.Random(seed).randbytes(len(model.mram))
-    dpu = loaded(encode(code), tasklets, peepholes=False)
+    dpu = loaded(encode(code), tasklets, peepholes=False, dma_steal=0)
     dpu.write(MRAM_BASE, bytes(model.mram))
     assert (fault := dpu.run()) is None, fault
     model.run()
