@@ -196,6 +196,18 @@ def choices_of(
     return front(found)
 
 
+def alike(shape: LutShape) -> LutShape:
+    """
+    The shape with bounds that are the same for all layers that are mapped alike: whether the sums
+    fit 16 bits is all that a mapping asks of them.
+    """
+    narrow = shape.high < 1 << 15 and shape.low >= -(1 << 15)
+    if not narrow and max(shape.high, -1 - shape.low) >= 1 << 31:
+        return shape
+    bound = (1 << 15) - narrow
+    return replace(shape, acc_low=-bound, acc_high=bound)
+
+
 def plan(
     layers: Sequence[Layer],
     machine: Machine,
@@ -216,17 +228,25 @@ def plan(
         options: list[list[Choice]] = []
         try:
             for layer in layers:
-                key = layer.shape, str(layer.fixed)
+                shape = alike(layer.shape)
+                key = shape, str(layer.fixed)
                 if key not in known:
-                    known[key] = choices_of(layer, machine, count, alternatives)
+                    try:
+                        found = choices_of(
+                            replace(layer, shape=shape), machine, count, alternatives
+                        )
+                    except CompileError:
+                        # Once more for the message, which has the layer's own bounds.
+                        found = choices_of(layer, machine, count, alternatives)
+                    known[key] = found
                 options.append(known[key])
             chosen = choose(options, [layer.calls for layer in layers], machine.mram, count)
         except CompileError as error:
             refused = refused or error
             continue
-        found = Plan(tuple(layers), tuple(chosen), count, machine.mram)
-        if best is None or found.seconds < best.seconds:
-            best = found
+        tried = Plan(tuple(layers), tuple(chosen), count, machine.mram)
+        if best is None or tried.seconds < best.seconds:
+            best = tried
     if best is None:
         raise refused or CompileError("a plan needs at least one number of rank groups")
     return best
