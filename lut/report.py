@@ -38,8 +38,8 @@ class LayerReport:
     """‖y - ŷ‖²/‖y‖² of the product x·W, x being the layer's input in the original model; None where
     no batch reached the layer."""
     quant_bound: float
-    """The most by which rounding entries can move an output, CB·scale/2. An entry that the fit clipped
-    to the table's range is off by more; `rel_mse` has both."""
+    """The most by which rounding entries can move an output, CB·scale/2. An entry that the fit
+    clipped to the table's range is off by more; `rel_mse` has both."""
     acc_low: int
     acc_high: int
     """The least and the largest sum of entries that any indices give."""
