@@ -128,9 +128,15 @@ def deploy(
     options = options or UpmemOptions()
     found = dict(layers) if layers is not None else layers_of(converted)
     host = upmem_program(list(found.values()), name, options)
+    return place_on_dpus(converted, UpmemModel(host, options.profile), found)
+
+
+def place_on_dpus(
+    converted: nn.Module, model: UpmemModel, layers: Mapping[str, LutLayer]
+) -> nn.Module:
+    """A copy of a converted model whose layers run on a program that is open on DPUs."""
     deployed = copy.deepcopy(converted)
-    model = UpmemModel(host, options.profile)
-    for path, layer in found.items():
+    for path, layer in layers.items():
         parent, _, leaf = path.rpartition(".")
         place = deployed.get_submodule(parent)
         module = DpuLinear(model, path, layer.in_features, layer.out_features)

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..analysis.upmem_mapping import STACK_BYTES
+from ..analysis.upmem_target import UpmemTarget, find_target
 from ..errors import CompileError
 from ..lowering.upmem_host_c import HostProgram
 from ..lowering.upmem_project import project_files
 from .toolchain import cache_folder, fingerprint
 from .upmem_build import (
+    WRAM_BYTES,
     DeviceOptions,
     device_program,
     host_compiler,
@@ -60,6 +62,22 @@ def build_library(host: HostProgram, files: dict[str, str | bytes]) -> Path:
     return library
 
 
+def generation(target: UpmemTarget) -> str:
+    """The emulated DPU that a machine's programs are built for: v1B where WRAM is below v1A's."""
+    return "v1A" if target.wram >= WRAM_BYTES["v1A"] else "v1B"
+
+
+def device_binary(host: HostProgram, files: dict[str, str | bytes]) -> Path:
+    """The ELF of the DPUs' program, kept in the cache. CompileError with the compiler's words."""
+    texts = {n: t for n, t in files.items() if isinstance(t, str)}
+    device = {n: texts[n] for n in (f"{host.name}_dpu.c", f"{host.name}_program.h")}
+    target = find_target(host.program.kernels[0].target.target.data)
+    options = DeviceOptions(
+        tasklets=host.program.tasklets, stack=STACK_BYTES, target=generation(target)
+    )
+    return device_program(device, options)
+
+
 class UpmemModel:
     """
     The layers of a generated program, open on DPUs until `close` or the end of a `with`.
@@ -73,14 +91,7 @@ class UpmemModel:
         self._model: ctypes.c_void_p | None = None
         self.numbers = {layer.name: n for n, layer in enumerate(host.layers)}
         files = project_files(host)
-        texts = {n: t for n, t in files.items() if isinstance(t, str)}
-        device = {n: texts[n] for n in (f"{host.name}_dpu.c", f"{host.name}_program.h")}
-        options = DeviceOptions(
-            tasklets=host.program.tasklets,
-            stack=STACK_BYTES,
-            target=host.program.kernels[0].target.target.data,
-        )
-        binary = device_program(device, options)
+        binary = device_binary(host, files)
         self._library = ctypes.CDLL(str(build_library(host, files)))
         self._declare()
         program = ctypes.c_char.in_dll(self._library, f"{host.name}_program")
