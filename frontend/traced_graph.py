@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Interpreter
 from torch.fx.node import map_aggregate
 
 _WIDEN = {dtype: torch.float64 for dtype in (torch.float16, torch.bfloat16, torch.float32)}
@@ -29,11 +30,29 @@ class TracedGraph:
     notes: list[str]
 
     def evaluate_float64(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The graph's outputs in float64: constants and data types in it are widened."""
+        """
+        The graph's outputs in float64: constants and data types in it are widened. A layer of
+        tables is computed in float32 all the same, as its definition says.
+        """
         wide = with_dtypes(self.graph_module, _WIDEN)
         arguments = [cast_tensor(tensor, _WIDEN) for tensor in (*inputs, *self.constants)]
         with torch.no_grad():
-            return list(wide(*arguments))
+            return list(_Wide(wide).run(*arguments))
+
+
+class _Wide(Interpreter):
+    """Runs a graph in float64 but for operators of `inr`, which have number types of their own."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not isinstance(target, OpOverload) or target.namespace != "inr":
+            return super().call_function(target, args, kwargs)
+        narrow = map_aggregate((args, kwargs), _narrowed)
+        return super().call_function(target, *narrow).to(torch.float64)
+
+
+def _narrowed(argument: Any) -> Any:
+    is_wide = isinstance(argument, torch.Tensor) and argument.dtype == torch.float64
+    return argument.to(torch.float32) if is_wide else argument
 
 
 def cast_tensor(tensor: torch.Tensor, mapping: Mapping[torch.dtype, torch.dtype]) -> torch.Tensor:

@@ -139,6 +139,11 @@ def _explain(error: Exception) -> str:
             f"the function needs the value of a tensor{at}; what it computes must not depend on "
             "the data other than through tensor operations such as torch.where"
         )
+    if "inr.lut_linear" in str(error) and "autograd" in str(error):
+        return (
+            f"a layer of tables is differentiated{at}; its output is constant between jumps. "
+            "Import the values of a converted model, and the derivatives of the original one"
+        )
     return f"tracing the function failed{at}: {_first_line(error)}"
 
 

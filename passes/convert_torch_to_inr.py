@@ -20,8 +20,9 @@ becomes
     }
 
 Every float becomes float64, which holds each value exactly: number formats are decided later,
-on streams. The whole function is looked at before anything is changed; the first operator that
-has no place here stops the compilation with its name, source line and operand types.
+on streams. A layer of tables (`torch_lut.py`) keeps the number types of its tables. The whole
+function is looked at before anything is changed; the first operator that has no place here stops
+the compilation with its name, source line and operand types.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from ..interpreters.arrays import to_array, to_dense
 from .graph_builder import GraphBuilder, tensor_of
 from .torch_elementwise import ELEMENTWISE
 from .torch_lowering import Lowering, Table, is_mask_type
+from .torch_lut import imported_layer, is_lut_linear, is_table_operand, lower_lut_linear
 from .torch_tensors import INTEGERS_ALLOWED, TENSORS
 
 LOWERINGS: Table = ELEMENTWISE | TENSORS
@@ -98,6 +100,10 @@ def _check_op(op: Operation) -> None:
         if isinstance(op.value, DenseResourceAttr):
             raise reject(op, "the data is not in the module; parse it with its resources inlined")
         _check_types(op, integers=True)
+        return
+    if isinstance(op, OperatorOp) and is_lut_linear(op):
+        imported_layer(op)
+        _check_types(op, integers=False)
         return
     if not isinstance(op, AtenOp) or _short_name(op) not in LOWERINGS:
         _unsupported(op)
@@ -204,11 +210,16 @@ def convert_function(function: FuncOp) -> None:
         builder.location = op.location
         match op:
             case VTensorLiteralOp():
+                if (uses := list(op.result.uses)) and all(is_table_operand(use) for use in uses):
+                    continue  # a part of a layer of tables, which makes its own constants
                 builder.builder.name_hint = op.result.name_hint
                 values[op.result] = _convert_literal(op, builder)
             case AtenOp():
                 builder.builder.name_hint = op.results[0].name_hint
                 values[op.results[0]] = _lower(op, builder, values)
+            case OperatorOp():
+                builder.builder.name_hint = None
+                values[op.outputs[0]] = lower_lut_linear(op, builder, values[op.arguments[0]])
             case ReturnOp():
                 builder.builder.name_hint = None
                 returned = ReturnOp(*(values[operand] for operand in op.arguments))
