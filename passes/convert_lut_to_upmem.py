@@ -48,6 +48,8 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
     FunctionType,
     IntegerType,
     MemRefType,
@@ -132,8 +134,6 @@ def functions_with_layers(module: ModuleOp) -> list[FuncOp]:
             function = op.parent_op()
             if not isinstance(function, FuncOp):
                 raise reject(op, "a layer of tables lies at the top of a function")
-            if function.arg_attrs is not None:
-                raise reject(function, "attributes of arguments would be lost; remove them")
             if function not in found:
                 found.append(function)
     names = {f.sym_name.data for f in found}
@@ -303,6 +303,8 @@ class Converter:
             grids[function] = grid
             inputs, outputs = function.function_type.inputs, function.function_type.outputs
             function.function_type = FunctionType.from_lists([self.grid, *inputs], [*outputs])
+            if function.arg_attrs is not None:
+                function.arg_attrs = ArrayAttr([DictionaryAttr({}), *function.arg_attrs])
         for number, plan in enumerate(self.plans):
             lookup = plan.op
             if isinstance(lookup, LinearOp):
