@@ -1,4 +1,4 @@
-"""`inr-compile`: a PyTorch model and its derivatives to a checked hardware project."""
+"""`inr-compile`: a PyTorch model to a checked project, for FPGAs (HLS) or for UPMEM DPUs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CompileError
+from .inr_compile_upmem import add_upmem_arguments, compile_for_upmem
 from .inr_import import add_model_arguments
 
 if TYPE_CHECKING:
@@ -23,15 +24,34 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The tool; returns the exit status: 1, with one message on stderr, for bad input."""
-    options = _parser().parse_args(arguments)
+    parser, _ = _parser()
+    options = parser.parse_args(arguments)
     try:
-        report = _compile(options)
+        _refuse_others(options, arguments)
+        report = compile_for_upmem(options) if options.target == "upmem" else _compile(options)
     except CompileError as error:
         print(f"inr-compile: error: {error}", file=sys.stderr)
         return 1
     if options.json:
         print(json.dumps(report, indent=2))
     return 0
+
+
+def _refuse_others(options: argparse.Namespace, arguments: Sequence[str] | None) -> None:
+    """Raises CompileError where an option of another target is given."""
+    parser, owners = _parser()
+    for actions in owners.values():
+        for action in actions:
+            # Then an option that is not given is not there.
+            action.default = argparse.SUPPRESS
+    given = vars(parser.parse_args(arguments))
+    for target, actions in owners.items():
+        wrong = [a.option_strings[0] for a in actions if a.dest in given]
+        if target != options.target and wrong:
+            raise CompileError(
+                f"{', '.join(wrong)}: only with --target {target}; this is --target "
+                f"{options.target}"
+            )
 
 
 def _compile(options: argparse.Namespace) -> dict[str, Any]:
@@ -197,71 +217,20 @@ def _show(console: Console, compiled: Compiled, out: Path | None) -> None:
         console.print(f"wrote {out}", style="green")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, list[argparse.Action]]]:
+    """The parser, and the options that only one target has."""
     parser = argparse.ArgumentParser(
         prog="inr-compile",
-        description="Compiles a PyTorch function, or a model and its derivatives, to a "
-        "streaming HLS C++ project, simulates it and compares it with PyTorch.",
+        description="Compiles a PyTorch function, or a model and its derivatives, to a streaming "
+        "HLS C++ project; or a model with layers of tables to a program for UPMEM DPUs. Either is "
+        "simulated and compared with PyTorch.",
     )
-    add_model_arguments(parser)
-    parser.add_argument("--target", choices=("hls",), default="hls", help="what to make")
+    derivatives = add_model_arguments(parser)
+    parser.add_argument(
+        "--target", choices=("hls", "upmem"), default="hls", help="what to make (default: hls)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the project folder to write")
     parser.add_argument("--force", action="store_true", help="replace an existing --out")
-    parser.add_argument("--part", default="xcu50", help="the device (default: xcu50)")
-    parser.add_argument(
-        "--clock", type=float, default=3.33, metavar="NS", help="clock period (default: 3.33)"
-    )
-    parser.add_argument(
-        "--lanes", type=int, metavar="N", help="at most N multiply-accumulate units"
-    )
-    parser.add_argument(
-        "--fill",
-        type=float,
-        default=0.8,
-        metavar="SHARE",
-        help="share of the part that processes may take (default: 0.8)",
-    )
-    parser.add_argument(
-        "--alpha",
-        type=float,
-        default=0.01,
-        metavar="A",
-        help="how much slower than with unbounded FIFOs, as a fraction (default: 0.01)",
-    )
-    parser.add_argument(
-        "--objective",
-        choices=("bits", "bram", "weighted"),
-        default="bits",
-        help="what FIFOs take the least of (default: bits)",
-    )
-    parser.add_argument(
-        "--mode", choices=("fixed", "float"), default="fixed", help="numbers (default: fixed)"
-    )
-    parser.add_argument("--activation", type=int, default=27, metavar="BITS")
-    parser.add_argument("--weight", type=int, default=18, metavar="BITS")
-    parser.add_argument(
-        "--guard", type=int, default=1, metavar="BITS", help="integer bits above what was seen"
-    )
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        metavar="E",
-        help="choose the cheapest widths whose mean error stays below E of each output's "
-        "largest value",
-    )
-    parser.add_argument(
-        "--domain",
-        type=float,
-        nargs=2,
-        metavar=("LOW", "HIGH"),
-        help="where the inputs lie (default: the range of the example inputs)",
-    )
-    parser.add_argument(
-        "--samples", type=int, default=512, help="rows to measure ranges on (default: 512)"
-    )
-    parser.add_argument(
-        "--calibration", type=Path, metavar="FILE.npz", help="inputs to measure ranges on"
-    )
     parser.add_argument(
         "--no-check",
         dest="check",
@@ -270,7 +239,60 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print report.json, nothing else")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    return parser
+    hls = [*derivatives, *_add_hls_arguments(parser)]
+    return parser, {"hls": hls, "upmem": add_upmem_arguments(parser)}
+
+
+def _add_hls_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    group = parser.add_argument_group("HLS", "with --target hls")
+    add = group.add_argument
+    return [
+        add("--part", default="xcu50", help="the device (default: xcu50)"),
+        add("--clock", type=float, default=3.33, metavar="NS", help="clock period (default: 3.33)"),
+        add("--lanes", type=int, metavar="N", help="at most N multiply-accumulate units"),
+        add(
+            "--fill",
+            type=float,
+            default=0.8,
+            metavar="SHARE",
+            help="share of the part that processes may take (default: 0.8)",
+        ),
+        add(
+            "--alpha",
+            type=float,
+            default=0.01,
+            metavar="A",
+            help="how much slower than with unbounded FIFOs, as a fraction (default: 0.01)",
+        ),
+        add(
+            "--objective",
+            choices=("bits", "bram", "weighted"),
+            default="bits",
+            help="what FIFOs take the least of (default: bits)",
+        ),
+        add("--mode", choices=("fixed", "float"), default="fixed", help="numbers (default: fixed)"),
+        add("--activation", type=int, default=27, metavar="BITS"),
+        add("--weight", type=int, default=18, metavar="BITS"),
+        add(
+            "--guard", type=int, default=1, metavar="BITS", help="integer bits above what was seen"
+        ),
+        add(
+            "--tolerance",
+            type=float,
+            metavar="E",
+            help="choose the cheapest widths whose mean error stays below E of each output's "
+            "largest value",
+        ),
+        add(
+            "--domain",
+            type=float,
+            nargs=2,
+            metavar=("LOW", "HIGH"),
+            help="where the inputs lie (default: the range of the example inputs)",
+        ),
+        add("--samples", type=int, default=512, help="rows to measure ranges on (default: 512)"),
+        add("--calibration", type=Path, metavar="FILE.npz", help="inputs to measure ranges on"),
+    ]
 
 
 if __name__ == "__main__":

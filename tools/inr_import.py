@@ -50,26 +50,27 @@ def _import(options: argparse.Namespace) -> str:
     return model.to_text(generic=options.generic, locations=options.locations).rstrip("\n")
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """What says which function to take, and which of its derivatives."""
+def add_model_arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What says which function to take; and which of its derivatives, which are returned."""
     parser.add_argument(
         "spec",
         metavar="FILE.py:FACTORY",
         help="a function without parameters that returns (callable, example_inputs)",
     )
-    parser.add_argument(
+    order = parser.add_argument(
         "--order",
         type=int,
         metavar="K",
         help="differentiate with respect to the coordinates up to this order; without it the "
         "function is taken as it is",
     )
-    parser.add_argument(
+    outputs = parser.add_argument(
         "--outputs",
         choices=("all", "jacobian", "hessian", "laplacian"),
         default="all",
         help="which derivatives to compute (default: the value and all partial derivatives)",
     )
+    return [order, outputs]
 
 
 def _parser() -> argparse.ArgumentParser:
