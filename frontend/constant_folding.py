@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch._ops import OpOverload
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
-from .traced_graph import TracedGraph
+from .traced_graph import Run, TracedGraph
 
 _aten = torch.ops.aten
 
@@ -24,20 +24,27 @@ _MAKES_TABLE = {
     _aten.index_put.default,
     _aten.linspace.default,
     _aten.logspace.default,
+    _aten.tril.default,
+    _aten.triu.default,
 }
 
 
 def fold_constants(traced: TracedGraph) -> None:
     """
     Evaluates what depends on no input and no parameter, `2 ** torch.arange(8)` for example, in
-    the precision of the model, and makes a named constant of it.
+    the precision of the model, and makes a named constant of it. Buffers of integers, the
+    positions of an embedding for example, are no parameters.
     """
     graph = traced.graph_module.graph
-    tables = _tables(list(graph.nodes))
-    wanted = [node for node in tables if any(user not in tables for user in node.users)]
+    tables = _tables(list(graph.nodes), _integers(traced))
+    wanted = [
+        node
+        for node in tables
+        if node.op != "placeholder" and any(user not in tables for user in node.users)
+    ]
     if not wanted:
         return
-    values = _evaluate(traced, tables)
+    values = _evaluate(traced, wanted)
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node in wanted:
         name = f"table_{len(traced.constants)}"
@@ -53,10 +60,17 @@ def fold_constants(traced: TracedGraph) -> None:
     traced.graph_module.recompile()
 
 
-def _tables(nodes: list[Node]) -> set[Node]:
-    """The nodes that come from a table and from no input or parameter."""
-    constant: set[Node] = set()
-    tables: set[Node] = set()
+def _integers(traced: TracedGraph) -> set[Node]:
+    """The placeholders of constants that hold integers or bools."""
+    placeholders = [n for n in traced.graph_module.graph.nodes if n.op == "placeholder"]
+    pairs = zip(placeholders[len(traced.inputs) :], traced.constants, strict=True)
+    return {node for node, tensor in pairs if not tensor.is_floating_point()}
+
+
+def _tables(nodes: list[Node], integers: set[Node]) -> set[Node]:
+    """The nodes that come from a table and from no input or parameter, `integers` included."""
+    constant = set(integers)
+    tables = set(integers)
     for node in nodes:
         if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
@@ -74,8 +88,8 @@ def _is_random(node: Node) -> bool:
     return isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
-def _evaluate(traced: TracedGraph, tables: set[Node]) -> dict[Node, torch.Tensor]:
-    run = Interpreter(traced.graph_module, garbage_collect_values=False)
+def _evaluate(traced: TracedGraph, wanted: list[Node]) -> dict[Node, torch.Tensor]:
+    run = Run(traced.graph_module, garbage_collect_values=False)
     with torch.no_grad():
         run.run(*traced.inputs, *traced.constants)
-    return {node: run.env[node].detach().clone() for node in tables}
+    return {node: run.env[node].detach().clone() for node in wanted}

@@ -187,6 +187,37 @@ def _var(x: torch.Tensor, dim: Sequence[int] | None = None, **options: Any) -> t
     return _var_mean(x, dim, **options)[0]
 
 
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    # PyTorch's own always allows for rows that are masked as a whole, in operators without a
+    # place at the graph level. The operator has no dropout on the CPU.
+    if (groups := query.shape[1] // key.shape[1]) > 1:
+        key, value = (t.repeat_interleave(groups, 1) for t in (key, value))
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = (query * factor) @ key.transpose(-2, -1)
+    if is_causal:
+        rows, columns = (torch.arange(n) for n in scores.shape[-2:])
+        scores = torch.where(rows[:, None] >= columns, scores, -math.inf)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    largest = torch.amax(scores, -1, keepdim=True)
+    if attn_mask is not None:
+        # A row that is masked as a whole gives zeros.
+        largest = torch.where(largest == -math.inf, 0.0, largest)
+    weights = torch.exp(scores - largest)
+    total = torch.sum(weights, -1, keepdim=True)
+    parts = total if attn_mask is None else torch.where(total == 0, 1.0, total)
+    return (weights / parts) @ value, (largest + torch.log(total)).squeeze(-1)
+
+
 _OURS: dict[OpOverload, Callable[..., Any]] = {
     # Autograd's placeholder for "no gradient"; to everybody else it is a tensor of zeros.
     _aten._efficientzerotensor.default: _zeros,
@@ -210,6 +241,7 @@ _OURS: dict[OpOverload, Callable[..., Any]] = {
     _aten.split_with_sizes.default: _split_with_sizes,
     _aten.unbind.int: _unbind,
     _aten.squeeze.dims: _squeeze_dims,
+    _aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
     _aten.var.correction: _var,
     _aten.var_mean.correction: _var_mean,
 }

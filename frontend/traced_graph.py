@@ -11,6 +11,10 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter
 from torch.fx.node import map_aggregate
 
+_aten = torch.ops.aten
+
+_VIEWS = {_aten.view.default, _aten._unsafe_view.default}
+
 _WIDEN = {dtype: torch.float64 for dtype in (torch.float16, torch.bfloat16, torch.float32)}
 
 
@@ -40,7 +44,18 @@ class TracedGraph:
             return list(_Wide(wide).run(*arguments))
 
 
-class _Wide(Interpreter):
+class Run(Interpreter):
+    """
+    Runs a graph. Copies that made a tensor contiguous are gone from it, so that a view of such a
+    tensor is one of another memory layout, which `reshape` takes.
+    """
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target = _aten.reshape.default if target in _VIEWS else target
+        return super().call_function(target, args, kwargs)
+
+
+class _Wide(Run):
     """Runs a graph in float64 but for operators of `inr`, which have number types of their own."""
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """
 The ATen operators that mix or move elements, at the graph level: products of matrices, sums,
-views, slices, joins and new tensors.
+extremes, views, slices, joins and new tensors.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from ..dialects import inr
@@ -117,6 +118,20 @@ def _sum(b: Lowering) -> SSAValue:
     if b.op.name.startswith("torch.aten.mean"):
         return b.scale(result, 1 / prod(shape[d] for d in dims))
     return result
+
+
+@lowers("aten.amax", "aten.amin")
+def _extreme(b: Lowering) -> SSAValue:
+    """Of two halves, again and again: they overlap by one element where the extent is odd."""
+    value = b.tensor("self")
+    kind = arith.MaximumfOp if b.op.name == "torch.aten.amax" else arith.MinimumfOp
+    for axis in b.axes("dim", len(shape_of(value))):
+        while (extent := shape_of(value)[axis]) > 1:
+            half = (extent + 1) // 2
+            first = b.slice_axis(value, axis, 0, half)
+            second = b.slice_axis(value, axis, extent - half, half)
+            value = b.insert(kind(first, second))
+    return b.reshape(value, b.shape)
 
 
 # --- shapes ----------------------------------------------------------------------------------
