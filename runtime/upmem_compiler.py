@@ -142,7 +142,7 @@ def _design(host: HostProgram) -> str:
     return f"{text.getvalue()}\n"
 
 
-def _kind(layer: HostLayer) -> tuple[Any, ...]:
+def kind_of(layer: HostLayer) -> tuple[Any, ...]:
     """What layers that run alike have in common."""
     shape = layer.geometry.shape
     return (*asdict(replace(shape, acc_low=None, acc_high=None)).values(), layer.geometry.mapping)
@@ -157,7 +157,7 @@ def _explain(
     found: dict[tuple[Any, ...], str] = {}
     texts: dict[str, str] = {}
     for layer in host.layers:
-        key = _kind(layer)[:-1]
+        key = kind_of(layer)[:-1]
         if key in found:
             continue
         found[key] = layer.name
@@ -264,7 +264,7 @@ def _program_sizes(binary: Path, host: HostProgram, target: UpmemTarget) -> dict
         text = cast(int, elf.get_section_by_name(".text")["sh_size"])  # pyright: ignore
     used, end = text // 4, cast(int, heap["st_value"])
     if used > target.iram:
-        kinds = len({_kind(layer) for layer in host.layers})
+        kinds = len({kind_of(layer) for layer in host.layers})
         raise CompileError(
             f"{host.name}: its {kinds} kinds of layers take {used:,} instructions of IRAM, "
             f"{used - target.iram:,} more than the {target.iram:,} of {target.name}; fewer "
@@ -446,7 +446,7 @@ def _timed(
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
     found: dict[str, Any] = {}
     for layer in host.layers:
-        key = _kind(layer)
+        key = kind_of(layer)
         if key not in known:
             known[key] = timed_launch(model, layer, target, layers[layer.name], activations)
         found[layer.name] = known[key]
