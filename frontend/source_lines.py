@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _LIBRARIES = (
     str(Path(torch.__file__).parent),
     str(Path(__file__).parent),
+    str(Path(__file__).parent.with_name("lut")),
     "<",
 )
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')

@@ -69,21 +69,22 @@ def imported_layer(op: OperatorOp) -> LutLayer:
             f"not {len(op.arguments)} to {len(op.outputs)}",
         )
     name = _layer_name(op)
+    label = name or "the layer"
     found: dict[str, NDArray[Any] | None] = {
-        part: _part(op, name, part, value)
+        part: _part(op, label, part, value)
         for part, value in zip(PARTS, op.arguments[1:], strict=True)
     }
     parts = cast(dict[str, Any], found)
-    shape = _shape(op, name, op.arguments[0], "the input")
+    shape = _shape(op, label, op.arguments[0], "the input")
     largest = int(np.abs(parts["table"].astype(np.int16)).max(initial=0))
     bits = next((bits for bits in BITS if largest <= table_limit(bits)), BITS[-1])
     try:
         layer = LutLayer(name, shape[-1] if shape else 0, bits=bits, **parts)
     except CompileError as error:
-        raise reject(op, str(error)) from None
+        raise reject(op, str(error).removeprefix(": ")) from None
     wanted = (*shape[:-1], layer.out_features)
-    if (out := _shape(op, name, op.outputs[0], "the output")) != wanted:
-        raise reject(op, f"{name}: an output of shape {list(out)}; the tables give {list(wanted)}")
+    if (out := _shape(op, label, op.outputs[0], "the output")) != wanted:
+        raise reject(op, f"{label}: an output of shape {list(out)}; the tables give {list(wanted)}")
     return layer
 
 
@@ -103,7 +104,7 @@ def lower_lut_linear(op: OperatorOp, builder: GraphBuilder, x: SSAValue) -> SSAV
 
 
 def _layer_name(op: OperatorOp) -> str:
-    """The layer's name in the model, from that of its table; empty where the table has none."""
+    """The layer's name in the model, from that of its table; empty for a model that is one."""
     table = op.arguments[1 + list(PARTS).index("table")].owner
     named = table.attributes.get(NAME) if isinstance(table, VTensorLiteralOp) else None
     name = named.data if isinstance(named, StringAttr) else ""

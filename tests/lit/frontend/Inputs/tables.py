@@ -42,6 +42,6 @@ def encoder():
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu").eval()
     rows = [torch.randn(4, 6, 8) for _ in range(4)]
-    return lut.convert(
-        layer, rows, lut.Policy(vec=2, centroids=8), progress=False
-    ), (torch.zeros(2, 6, 8),)
+    return lut.convert(layer, rows, lut.Policy(vec=2, centroids=8), progress=False), (
+        torch.zeros(2, 6, 8),
+    )
