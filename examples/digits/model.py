@@ -52,7 +52,7 @@ class Block(nn.Module):
 class Vit(nn.Module):
     """Images [batch, 64] as 16 patches of 2x2 pixels to scores of the ten classes."""
 
-    def __init__(self, width: int = 64, heads: int = 4, depth: int = 2):
+    def __init__(self, width: int = 128, heads: int = 4, depth: int = 2):
         super().__init__()
         self.patch = nn.Linear(4, width)
         self.place = nn.Parameter(torch.randn(16, width) / 2)
