@@ -40,6 +40,7 @@ from .upmem_mapping import (
     Mapping,
     Variant,
     lane_limit,
+    rows_at_once,
 )
 from .upmem_points import Flags, Integers, Points, ceil_div
 from .upmem_target import MIB, UpmemTarget
@@ -52,6 +53,10 @@ KERNEL_COSTS: dict[str, dict[str, float]] = {
     "index": {"4": 2.5, "8": 2.0, "16": 2.0},
     # Instructions of a row for `UNROLL` codebooks: two pointers, one of them with the branch.
     "turn": {"scalar32": 3.0, "swar16": 3.0, "swar8": 3.0},
+    # int8, of an input: the load of each row's activation; for all rows that are multiplied at once
+    # a load of each weight, and for `UNROLL` inputs the pointers, those of rows and of weights with
+    # the branch; a product (MUL8 of the DPU, one cycle) and an addition of each row and column.
+    "product": {"activation": 1.0, "weight": 1.0, "pointer": 1.0, "branch": 1.0, "multiply": 2.0},
     # Loads of four entries; a 64-bit load has eight. scalar32 loads each entry (in "add").
     "load": {"scalar32": 0.0, "swar16": 0.5, "swar8": 0.5},
     # Adding four entries. scalar32: load and add of each are 8; 10 is what fits the 2.8 cycles an
@@ -59,11 +64,11 @@ KERNEL_COSTS: dict[str, dict[str, float]] = {
     # then as swar16, so (n - 1 + 3)/n for n in {2, 4}.
     "add": {"scalar32": 10.0, "swar16": 3.0, "swar8/2": 2.0, "swar8/4": 1.5},
     # Clearing the accumulators of four columns.
-    "clear": {"scalar32": 4.0, "swar16": 2.0, "swar8": 2.0},
+    "clear": {"scalar32": 4.0, "swar16": 2.0, "swar8": 2.0, "int8": 4.0},
     # Four sums to the output tile: the first time stored, else loaded, added and stored. From lanes
     # each is taken out and freed of its bias first, and one word is made of two.
-    "store": {"scalar32": 4.0, "swar16": 13.0, "swar8": 13.0},
-    "accumulate": {"scalar32": 12.0, "swar16": 21.0, "swar8": 21.0},
+    "store": {"scalar32": 4.0, "swar16": 13.0, "swar8": 13.0, "int8": 4.0},
+    "accumulate": {"scalar32": 12.0, "swar16": 21.0, "swar8": 21.0, "int8": 12.0},
     # Instructions around these: pointers of a row and sub-tile, of a tasklet and tile, of a DMA
     # request, of a barrier and tasklet.
     "around": {"row": 12.0, "tile": 40.0, "request": 8.0, "barrier": 20.0},
@@ -99,6 +104,11 @@ def swar8_run(max_entry: int) -> int:
 def registers(variant: Variant, f_l: npt.ArrayLike, max_entry: int) -> Integers:
     """Registers of the innermost loop: accumulators, two pointers and an end, temporaries."""
     columns = np.asarray(f_l, dtype=np.int64)
+    if variant == "int8":
+        # Of each row at once its accumulators, activation and pointer; a weight takes the place of
+        # the product before it. The end of the loop is compared with a pointer.
+        at_once = np.where(columns <= 8, rows_at_once(8), rows_at_once(16))
+        return at_once * (columns + 2) + 4
     if variant == "scalar32":
         return columns + 6
     if variant == "swar16":
@@ -126,8 +136,23 @@ def _by_variant(points: Points, group: str) -> Numbers:
     return _by(points, "variant", {v: kernel_cost(group, key) for v, key in keys.items()})
 
 
+def _slots_per_product(points: Points) -> Numbers:
+    """Instructions of the innermost loop of an int8 product for a row, input and column."""
+    f_l = points.field("f_l")
+    rows = np.where(f_l <= 8, rows_at_once(8), rows_at_once(16))
+    each = {part: kernel_cost("product", part) for part in KERNEL_COSTS.get("product", {})}
+    turn = (rows + 1) * each["pointer"] + each["branch"]
+    shared = f_l * each["weight"] + turn / UNROLL
+    return (each["activation"] + shared / rows) / f_l + each["multiply"]
+
+
 def slots_per_addition(points: Points) -> Numbers:
-    """Instructions of the innermost loop an addition: what the kernel comes to in long runs."""
+    """
+    Instructions of the innermost loop an addition, or of an int8 product a multiply-add: what the
+    kernel comes to in long runs.
+    """
+    if points.shape.is_product:
+        return _slots_per_product(points)
     f_l = points.field("f_l")
     bits = {int(b): kernel_cost("index", str(int(b))) for b in np.unique(points.field("idx_bits"))}
     words = f_l / 4
@@ -389,4 +414,4 @@ def published_prediction(shape: LutShape, mapping: Mapping, target: UpmemTarget)
 
 def legal_variants(max_entry: int) -> Flags:
     """Which of `VARIANTS` a table with this largest entry can use."""
-    return np.array([v != "swar8" or swar8_run(max_entry) > 0 for v in VARIANTS])
+    return np.array([v != "int8" and (v != "swar8" or swar8_run(max_entry) > 0) for v in VARIANTS])

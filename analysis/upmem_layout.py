@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .upmem_mapping import Geometry
+from .upmem_mapping import SIGNED, Geometry
 
 
 def dpu_number(geometry: Geometry, i: int, s: int, j: int) -> int:
@@ -24,11 +24,11 @@ def pack_table(geometry: Geometry, table: NDArray[np.int8]) -> NDArray[np.uint8]
     """
     The table of each (codebook part, column group), split_cb×lp×bytes, from CB×K×F entries.
 
-    [F_s/f_l][C_s][K][f_l]; entries signed for `scalar32`, else biased by 2^(bits-1). Row groups
-    all have the same bytes.
+    [F_s/f_l][C_s][K][f_l]; entries signed for `scalar32` and `int8` (whose weights may be H×F),
+    else biased by 2^(bits-1). Row groups all have the same bytes.
     """
     shape, mapping = geometry.shape, geometry.mapping
-    bias = 0 if mapping.variant == "scalar32" else shape.bias
+    bias = 0 if mapping.variant in SIGNED else shape.bias
     whole = np.zeros(
         (
             mapping.split_cb * geometry.codebooks,
@@ -37,7 +37,9 @@ def pack_table(geometry: Geometry, table: NDArray[np.int8]) -> NDArray[np.uint8]
         ),
         dtype=np.int16,
     )
-    whole[: shape.codebooks, :, : shape.features] = table
+    whole[: shape.codebooks, :, : shape.features] = table.reshape(
+        shape.codebooks, shape.centroids, shape.features
+    )
     stored = (whole + bias).astype(np.uint8)
     groups = geometry.features // mapping.f_l
     parts = stored.reshape(
@@ -56,9 +58,12 @@ def _codebook_tiles(geometry: Geometry) -> list[tuple[int, int]]:
     return [(turn * c.tile, size) for turn, size in enumerate(sizes)]
 
 
-def pack_indices(geometry: Geometry, indices: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def pack_indices(
+    geometry: Geometry, indices: NDArray[np.uint8] | NDArray[np.int8]
+) -> NDArray[np.uint8]:
     """
-    The indices of each (row group, codebook part), ip×split_cb×bytes, from N×CB.
+    The indices of each (row group, codebook part), ip×split_cb×bytes, from N×CB; the activations
+    of an int8 product (N×H) as the bytes they are.
 
     Tile by tile of codebooks, N_s rows of `pitch` bytes each; 4 bits: the even codebook in the low
     half; 16 bits: index·f_l, little-endian.
@@ -67,7 +72,7 @@ def pack_indices(geometry: Geometry, indices: NDArray[np.uint8]) -> NDArray[np.u
     whole = np.zeros(
         (mapping.ip * geometry.rows, mapping.split_cb * geometry.codebooks), dtype=np.uint8
     )
-    whole[: indices.shape[0], : shape.codebooks] = indices
+    whole[: indices.shape[0], : shape.codebooks] = indices.astype(np.uint8)
     parts = whole.reshape(mapping.ip, geometry.rows, mapping.split_cb, geometry.codebooks)
     packed = np.zeros((mapping.ip, mapping.split_cb, geometry.index_bytes), dtype=np.uint8)
     start = 0

@@ -11,8 +11,8 @@ What a mapping must keep to, as one list of rules; the verifier, the tuner and t
 | R6 | every transfer: MRAM offsets and lengths multiples of 8, one length for all |
 | R7 | a group runs or transfers as a whole: it has whole ranks |
 | R8 | only the DPUs that work are counted on |
-| R9 | lanes, accumulators and outputs hold the sums that the table can give |
-| R10 | an index is below K and fits its bits, a pre-scaled one as well |
+| R9 | lanes, accumulators and outputs hold the sums that the table can give; a product is int8 |
+| R10 | an index is below K and fits its bits, a pre-scaled one as well; activations are bytes |
 | R11 | every cost is there, finite and positive |
 """
 
@@ -165,6 +165,23 @@ def demands(points: Points, machine: Machine) -> Iterator[Demand]:
         "smaller n_m, f_m, c_m, c_l or fewer tasklets",
     )
     yield limit("R3", "instructions of IRAM", code_size(points), target.iram, "a smaller f_l")
+    product = np.array([shape.is_product], dtype=bool) | (zero > 0)
+    int8 = points.is_("variant", "int8")
+    yield limit(
+        "R9",
+        "variants of another kind of layer",
+        (product != int8).astype(np.int64),
+        0,
+        "variant=int8" if shape.is_product else "variant=swar16",
+    )
+    unshared = product & points.is_("load", "fine")
+    yield limit(
+        "R5",
+        "weights moved for each row",
+        unshared.astype(np.int64),
+        0,
+        "load=coarse or static, as all rows use the same weights",
+    )
     in_registers = zero
     for number, variant in enumerate(VARIANTS):
         count = registers(variant, f_l, shape.max_entry)
@@ -172,10 +189,13 @@ def demands(points: Points, machine: Machine) -> Iterator[Demand]:
     yield limit("R3", "registers", in_registers, REGISTERS, "a smaller f_l")
     yield limit("R4", "tasklets", field("tasklets"), target.tasklets, "fewer tasklets")
 
-    wide = np.where(points.is_("variant", "scalar32") & ~points.is_("load", "fine"), 4, 8)
+    scalar = int8 | points.is_("variant", "scalar32")
+    wide = np.where(scalar & ~points.is_("load", "fine"), 4, 8)
     power = f_l & (f_l - 1)
     yield limit("R5", "f_l beyond a power of two", power, 0, "f_l of 4, 8, 16 or 32")
-    yield multiple("R5", "f_l modulo its loads", f_l, wide, "f_l a multiple of 8 (4 for scalar32)")
+    yield multiple(
+        "R5", "f_l modulo its loads", f_l, wide, "f_l a multiple of 8 (4: scalar32, int8)"
+    )
     yield multiple("R5", f"c_l modulo {UNROLL}", c_l, UNROLL, f"c_l a multiple of {UNROLL}")
     yield multiple("R5", "f_m modulo f_l", points.tile("f"), f_l, "f_m a multiple of f_l")
     c_rest = np.where(field("c_m") >= points.codebooks, 0, field("c_m") % np.maximum(c_l, 1))
@@ -222,8 +242,7 @@ def demands(points: Points, machine: Machine) -> Iterator[Demand]:
     if swar8_run(shape.max_entry) == 0:
         need = np.where(points.is_("variant", "swar8"), shape.max_entry, 0)
         yield limit("R9", "two entries in 8 bits", 2 * need, 255, "swar16, or tables of 7 bits")
-    half = shape.bits - 1
-    part = ((1 << half) - 1) * points.codebooks
+    part = shape.term * points.codebooks
     whole = max(shape.high, -1 - shape.low)
     sums = np.where(split > 1, part, whole)
     room = np.where(points.is_("out", "i16"), 2**15 - 1, 2**31 - 1)
@@ -232,6 +251,8 @@ def demands(points: Points, machine: Machine) -> Iterator[Demand]:
     bits = field("idx_bits")
     known = np.isin(bits, (4, 8, 16)).astype(np.int64)
     yield limit("R10", "bits of an index besides 4, 8, 16", 1 - known, 0, "idx_bits of 4, 8 or 16")
+    odd = (product & (bits != 8)).astype(np.int64)
+    yield limit("R10", "activations that are no bytes", odd, 0, "idx_bits=8")
     biggest = np.where(bits == 16, (shape.centroids - 1) * f_l, zero + shape.centroids - 1)
     room = (1 << np.minimum(bits, 16)) - 1
     yield limit("R10", "the largest index", biggest, room, "wider indices")

@@ -15,11 +15,12 @@ from math import ceil
 from typing import Any, Literal, Self, get_args
 
 from ..errors import CompileError
+from .int8_layer import LIMIT, Int8Layer
 from .lut_layer import LutLayer, table_limit
 
 Order = Literal["nfc", "ncf", "fnc", "fcn", "cnf", "cfn"]
 Load = Literal["static", "coarse", "fine"]
-Variant = Literal["scalar32", "swar16", "swar8"]
+Variant = Literal["scalar32", "swar16", "swar8", "int8"]
 Out = Literal["i32", "i16"]
 Residency = Literal["resident", "per_call"]
 
@@ -29,6 +30,9 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 OUTS: tuple[Out, ...] = get_args(Out)
 RESIDENCIES: tuple[Residency, ...] = get_args(Residency)
 INDEX_BITS = (4, 8, 16)
+
+SIGNED: tuple[Variant, ...] = ("scalar32", "int8")
+"""Variants whose tables hold entries as they are; the others add a bias to have no sign."""
 
 UNROLL = 4
 """Codebooks a turn of the innermost loop takes; C_s and c_l are multiples of it."""
@@ -50,7 +54,11 @@ class LutShape:
     """
     A layer of tables as the mapping sees it: sizes and bounds, no data.
 
-    Raises CompileError where a size is no positive number or K is more than an index holds.
+    An int8 product Σ_h a[h]·w[h, f] has the same form: input h is codebook h, its activation stands
+    where an index would, the row of H×F weights where a table of one centroid would.
+
+    Raises CompileError where a size is no positive number, K is more than an index holds, or a
+    product has more than one row of weights an input.
     """
 
     rows: int
@@ -71,6 +79,8 @@ class LutShape:
     """H; None: CB·V."""
     vec: int | None = None
     """V; None where nothing depends on it (the search, and the int8 product, do)."""
+    activation: int | None = None
+    """The largest magnitude of an activation of an int8 product; None: a layer of tables."""
 
     def __post_init__(self) -> None:
         for name in ("rows", "codebooks", "centroids", "features"):
@@ -82,6 +92,13 @@ class LutShape:
             raise CompileError(f"table entries of {self.bits} bits; the kernels take 2 to 8")
         if self.vec is not None and self.vec < 1:
             raise CompileError(f"codebooks of {self.vec} channels; at least one is needed")
+        if self.activation is not None and (
+            not 1 <= self.activation <= LIMIT or self.centroids != 1
+        ):
+            raise CompileError(
+                f"a product of activations up to {self.activation} with {self.centroids} rows of "
+                f"weights an input; activations of 1 to {LIMIT} and one row are needed"
+            )
 
     @classmethod
     def of(cls, layer: LutLayer, rows: int) -> LutShape:
@@ -99,17 +116,32 @@ class LutShape:
             layer.vec,
         )
 
+    @classmethod
+    def of_product(cls, layer: Int8Layer, rows: int) -> LutShape:
+        """The shape of an int8 product for calls of `rows` rows."""
+        low, high = layer.range
+        inputs = layer.in_features
+        return cls(rows, inputs, 1, layer.out_features, 8, low, high, inputs, 1, LIMIT)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether this is an int8 product."""
+        return self.activation is not None
+
+    @property
+    def term(self) -> int:
+        """The largest magnitude that one codebook, or one input, adds to a sum."""
+        return table_limit(self.bits) * (self.activation or 1)
+
     @property
     def low(self) -> int:
         """The least sum, by the table's bound or else by the worst case."""
-        worst = -table_limit(self.bits) * self.codebooks
-        return worst if self.acc_low is None else self.acc_low
+        return -self.term * self.codebooks if self.acc_low is None else self.acc_low
 
     @property
     def high(self) -> int:
         """The largest sum."""
-        worst = table_limit(self.bits) * self.codebooks
-        return worst if self.acc_high is None else self.acc_high
+        return self.term * self.codebooks if self.acc_high is None else self.acc_high
 
     @property
     def bias(self) -> int:
@@ -132,9 +164,17 @@ class LutShape:
 def lane_limit(variant: Variant, max_entry: int) -> int:
     """
     How many stored entries can be added in one lane: ⌊65535/max⌋ in 16 bits, ⌊255/max⌋ in the
-    8-bit lanes that come first in `swar8`; for `scalar32` ⌊(2^31 - 1)/max⌋.
+    8-bit lanes that come first in `swar8`; for `scalar32` ⌊(2^31 - 1)/max⌋. For `int8` how many
+    products of two bytes fit 32 bits.
     """
+    if variant == "int8":
+        return (2**31 - 1) // LIMIT**2
     return {"scalar32": 2**31 - 1, "swar16": 65535, "swar8": 255}[variant] // max_entry
+
+
+def rows_at_once(f_l: int) -> int:
+    """Rows that `int8` multiplies with a weight once it is loaded: what registers have room for."""
+    return 2 if f_l <= 8 else 1
 
 
 @dataclass(frozen=True)
@@ -150,7 +190,8 @@ class Mapping:
     ip row groups are cut into `groups` equal parts of whole ranks that transfer and run in turn.
 
     **In MRAM.** Each array is 8-aligned.
-    Table: [F_s/f_l][C_s][K][f_l] bytes, signed for `scalar32`, else biased by 2^(bits-1); so a
+    Table: [F_s/f_l][C_s][K][f_l] bytes, signed for `scalar32` and `int8`, else biased by
+    2^(bits-1); so a
     sub-tile of codebooks is one run, and so is a row of f_l entries.
     Indices: for each c tile, N_s rows of `pitch(c)` bytes, the tile's indices in `idx_bits` each,
     up to a multiple of 8 bytes. 4 bits: the even codebook in the low half of a byte. 16 bits: the
@@ -172,12 +213,15 @@ class Mapping:
              coarse: barrier, all tasklets move c_l·K·f_l bytes together in requests dealt in turn,
                      barrier;
              fine:   nothing here; each index moves its f_l bytes to a buffer of the tasklet;
+             (an `int8` product, whose rows all use the same weights, is static or coarse)
       then for each of its rows a tasklet adds c_l entries in f_l columns in registers, `UNROLL`
       codebooks a turn, and flushes them to the output tile in WRAM: stored where it is the first
       sub-tile of codebooks of all, added where it is not.
     Variants: `scalar32` one 32-bit register a column; `swar16` two words of 16-bit lanes for four
     columns, so c_l is at most ⌊65535/(2^bits - 1)⌋; `swar8` adds up to ⌊255/(2^bits - 1)⌋ entries
-    in 8-bit lanes first, then as `swar16`. The flush takes off bias·c_l.
+    in 8-bit lanes first, then as `swar16`. The flush takes off bias·c_l. `int8`, the one variant
+    of int8 products, multiplies the bytes of activations, which stand where indices of 8 bits
+    would, with weights, for `rows_at_once` rows at a time so that these load a weight once.
     The output tile and what is read back and written again, where the loop over c tiles is not
     inside those of n and f, have the width of `out`: sums of 16 bits wrap around and
     end right, because the final one fits.

@@ -49,6 +49,7 @@ from .upmem_mapping import (
     INDEX_BITS,
     LOADS,
     ORDERS,
+    SIGNED,
     UNROLL,
     LutShape,
     Mapping,
@@ -144,10 +145,14 @@ def _given(fixed: Fixed, name: str, otherwise: Sequence[Any]) -> Sequence[Any]:
 
 
 def variants(shape: LutShape) -> tuple[Variant, ...]:
+    if shape.is_product:
+        return ("int8",)
     return ("scalar32", "swar16", *(("swar8",) if swar8_run(shape.max_entry) else ()))
 
 
 def _index_bits(shape: LutShape) -> tuple[int, ...]:
+    if shape.is_product:
+        return (8,)
     cost = KERNEL_COSTS.get("index", {})
     wide = cost.get("16", 0.0) < cost.get("8", 0.0)
     return tuple(
@@ -159,7 +164,7 @@ def fits_i16(shape: LutShape, split_cb: int) -> bool:
     """Whether sums of one part of the codebooks fit 16 bits, by the table's bound."""
     if split_cb > 1:
         books = up_to_multiple(ceil(shape.codebooks / split_cb), UNROLL)
-        return ((1 << (shape.bits - 1)) - 1) * books < 1 << 15
+        return shape.term * books < 1 << 15
     return shape.high < 1 << 15 and shape.low >= -(1 << 15)
 
 
@@ -175,7 +180,7 @@ def candidates(
     n_ms = {n for k in steps(rows) if (n := ceil(rows / k)) * 8 <= wram}
     least = min(books, up_to_multiple(ceil(LEAST_ROWS / shape.centroids), UNROLL))
     lanes = lane_limit("swar16", shape.max_entry)
-    most = books if part.variant == "scalar32" else min(books, lanes // UNROLL * UNROLL)
+    most = books if part.variant in SIGNED else min(books, lanes // UNROLL * UNROLL)
     c_ls = {up_to_multiple(ceil(books / k), UNROLL) for k in steps(books // UNROLL)}
     c_ls = {c for c in c_ls if min(least, most) <= c <= most} or {most}
     pairs = [

@@ -240,7 +240,7 @@ class MappingAttr(FieldsAttr):
         "order": ("nfc", "ncf", "fnc", "fcn", "cnf", "cfn"),
         "load": ("static", "coarse", "fine"),
         "tasklets": INT,
-        "variant": ("scalar32", "swar16", "swar8"),
+        "variant": ("scalar32", "swar16", "swar8", "int8"),
         "idx_bits": INT,
         "out": ("i32", "i16"),
         "residency": ("resident", "per_call"),
@@ -261,7 +261,8 @@ class MappingAttr(FieldsAttr):
 class ShapeAttr(FieldsAttr):
     """
     The shape of a layer of tables, `analysis.upmem_mapping.LutShape` in the IR: rows is the
-    largest batch, `acc_low` and `acc_high` are the least and the largest sum.
+    largest batch, `acc_low` and `acc_high` are the least and the largest sum; an int8 product has
+    `activation`, the largest magnitude of its activations.
     """
 
     name = "upmem.shape"
@@ -278,6 +279,7 @@ class ShapeAttr(FieldsAttr):
         "acc_high": INT,
         "in_features": INT,
         "vec": INT,
+        "activation": INT,
     }
 
     def verify(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -37,11 +38,22 @@ def kept_again(shape: LutShape, m: Mapping, machine: Machine) -> bool:
     target = machine.target
     if m.f_l not in (4, 8, 16, 32, 64) or m.c_l % 4:
         return False
-    if m.f_l == 4 and (m.variant != "scalar32" or m.load == "fine"):
+    product = shape.activation is not None
+    if product != (m.variant == "int8"):
+        return False
+    # The rows of a product use the same weights, and its activations are bytes.
+    if product and (m.load == "fine" or m.idx_bits != 8):
+        return False
+    if m.f_l == 4 and (m.variant not in ("scalar32", "int8") or m.load == "fine"):
         return False
     top = 2**shape.bits - 1
     # Accumulators and what else the innermost loop holds, in 24 registers.
-    held = {"scalar32": m.f_l + 6, "swar16": m.f_l / 2 + 6}
+    together = 2 if m.f_l <= 8 else 1
+    held = {
+        "scalar32": m.f_l + 6,
+        "swar16": m.f_l / 2 + 6,
+        "int8": together * (m.f_l + 2) + 4,
+    }
     if m.variant == "swar8":
         if 2 * top > 255:
             return False
@@ -58,7 +70,8 @@ def kept_again(shape: LutShape, m: Mapping, machine: Machine) -> bool:
         return False
     if m.c_m < books and m.c_m % m.c_l:
         return False
-    if min(m.c_l, c_tile) > (65535 if m.variant != "scalar32" else 2**31 - 1) // top:
+    room = {"scalar32": (2**31 - 1) // top, "int8": (2**31 - 1) // 127**2}
+    if min(m.c_l, c_tile) > room.get(m.variant, 65535 // top):
         return False
     if m.idx_bits not in (4, 8, 16):
         return False
@@ -67,7 +80,7 @@ def kept_again(shape: LutShape, m: Mapping, machine: Machine) -> bool:
     width = 2 if m.out == "i16" else 4
     low, high = shape.low, shape.high
     if m.split_cb > 1:
-        high = (2 ** (shape.bits - 1) - 1) * books
+        high = (2 ** (shape.bits - 1) - 1) * (shape.activation or 1) * books
         low = -high
     if low < -(2 ** (8 * width - 1)) or high >= 2 ** (8 * width - 1):
         return False
@@ -86,7 +99,7 @@ def kept_again(shape: LutShape, m: Mapping, machine: Machine) -> bool:
         "coarse": min(m.c_l, c_tile) * shape.centroids * m.f_l,
         "fine": m.tasklets * max(8, m.f_l),
     }[m.load]
-    stacks = m.tasklets * (256 + 8 + 8) + 256
+    stacks = m.tasklets * (384 + 8 + 8) + 256
     used = own * pitch(c_tile) + own * f_tile * width + ceil(in_wram / 8) * 8 + stacks
     if used > target.wram:
         return False
@@ -140,12 +153,14 @@ def test_a_hundred_thousand_draws_agree_with_the_rules_written_again() -> None:
         LutShape(37, 7, 5, 19, bits=5),
         LutShape(500, 768, 256, 64, acc_low=-9000, acc_high=9000),
         LutShape(4096, 300, 64, 300, bits=7),
+        LutShape(4096, 300, 1, 300, activation=127),
+        LutShape(300, 40, 1, 77, acc_low=-30000, acc_high=30000, activation=127),
     ]
     seen = {True: 0, False: 0}
     total = 0
     for machine in machines:
         for shape in shapes:
-            count = 6700
+            count = 4800
             points = draws(shape, count, rng)
             mask = legal(points, machine)
             for i in range(count):
@@ -186,7 +201,7 @@ def test_sizes_of_many_are_those_of_one(
         assert points.index_bytes[i] == g.index_bytes
         assert points.output_bytes[i] == g.output_bytes
         assert points.hoisted[i] == g.table_hoisted
-        assert used[i] == m.tasklets * 272 + 256 + sum(g.wram_buffers.values())
+        assert used[i] == m.tasklets * 400 + 256 + sum(g.wram_buffers.values())
         depths = {"nc": g.index_depth, "nf": g.output_depth, "fc": g.depth("fc")}
         for axes, depth in depths.items():
             turns = [loop.turns for loop in g.loops[:depth]]
@@ -243,6 +258,33 @@ def test_sums_and_lanes() -> None:
     ]
 
 
+def test_products_of_bytes() -> None:
+    shape = LutShape(1000, 768, 1, 768, activation=127, vec=1)
+    m = Mapping(16, 8, 64, 8, 128, 8, 128, variant="int8")
+    assert not violations(shape, m, V1A)
+    assert shape.high == 127 * 127 * 768
+    for changes, what in (
+        ({"variant": "swar16"}, "variants of another kind of layer"),
+        ({"variant": "scalar32"}, "variants of another kind of layer"),
+        ({"load": "fine"}, "weights moved for each row"),
+        ({"idx_bits": 4}, "activations that are no bytes"),
+        ({"out": "i16"}, "the largest sum"),
+        ({"f_l": 32, "f_m": 32}, "registers"),
+    ):
+        assert what in [v.what for v in violations(shape, m.with_(**changes), V1A)], changes
+    tables = LutShape(1000, 768, 1, 768)
+    broken = violations(tables, m, V1A)
+    assert [v.what for v in broken] == ["variants of another kind of layer"]
+    # What the weights prove, where the worst of all weights does not fit.
+    proved = replace(shape, acc_low=-(2**15) + 1, acc_high=2**15 - 1)
+    assert not violations(proved, m.with_(out="i16"), V1A)
+    assert violations(proved, m.with_(out="i16", split_cb=2), V1A)
+    longest = LutShape(1, 133_145, 1, 8, activation=127)
+    assert longest.high >= 2**31
+    assert "the largest sum" in [v.what for v in violations(longest, m.with_(ip=1, lp=1), V1A)]
+    assert LutShape(1, 133_144, 1, 8, activation=127).high < 2**31
+
+
 def test_indices_of_half_a_byte_and_scaled_ones() -> None:
     assert not violations(BERT, GOOD.with_(idx_bits=4), V1A)
     seventeen = LutShape(32768, 192, 17, 2304)
@@ -291,6 +333,8 @@ def test_shapes_the_kernel_does_not_take() -> None:
         ((0, 4, 16, 8), "rows = 0"),
         ((10, 4, 16, 8, 9), "entries of 9 bits"),
         ((10, 4, 16, 8, 8, None, None, None, 0), "codebooks of 0 channels"),
+        ((10, 4, 16, 8, 8, None, None, None, 1, 127), "16 rows of weights an input"),
+        ((10, 4, 1, 8, 8, None, None, None, 1, 128), "activations up to 128"),
     ):
         with pytest.raises(CompileError, match=message):
             LutShape(*arguments)
