@@ -199,6 +199,8 @@ class MicroKernel:
 
     def _single(self, turns: int) -> list[str]:
         return [
+            # By itself clang leaves the loop over wide rows as it is.
+            "#pragma unroll",
             f"for (unsigned u = 0; u < {turns}; u++) {{",
             *(f"    {line}" for line in self._row("u")),
             f"    for (unsigned w = 0; w < {self._words}; w++) {{",
