@@ -20,6 +20,9 @@ PARTS = ("index", "table", "kernel", "output", "launch")
 WIDTH, HEIGHT = 640, 330
 """Pixels of the roofline's field."""
 
+NEAR = 12
+"""Pixels between points whose numbers would overlap."""
+
 
 def render_upmem_report(report: Mapping[str, Any]) -> str:
     """The page of a `report.json` of `inr-compile --target upmem`."""
@@ -213,6 +216,9 @@ def _roofline(report: Mapping[str, Any]) -> dict[str, Any] | None:
     left = max(10.0 ** xs[0], 10.0 ** ys[0] / dma)
     corners = [place(left, left * dma), place(ridge, issue), place(10.0 ** xs[1], issue)]
     slope = (place(ridge, issue)[0] + place(left, left * dma)[0]) / 2
+    points = [
+        Point(label, *place(x, y), x, y, number) for number, (label, x, y) in enumerate(found, 1)
+    ]
     return {
         "width": WIDTH,
         "height": HEIGHT,
@@ -224,11 +230,22 @@ def _roofline(report: Mapping[str, Any]) -> dict[str, Any] | None:
         "dma": dma,
         "x_ticks": [(place(10.0**e, 10.0 ** ys[0])[0], _power(e)) for e in range(xs[0], xs[1] + 1)],
         "y_ticks": [(place(10.0 ** xs[0], 10.0**e)[1], _power(e)) for e in range(ys[0], ys[1] + 1)],
-        "points": [
-            Point(label, *place(x, y), x, y, number)
-            for number, (label, x, y) in enumerate(found, start=1)
-        ],
+        "points": points,
+        "numbers": _numbers(points),
     }
+
+
+def _numbers(points: Sequence[Point]) -> list[tuple[float, float, str]]:
+    """Where the numbers of points stand; points on one spot share a place."""
+    spots: list[tuple[Point, list[str]]] = []
+    for point in points:
+        for first, numbers in spots:
+            if abs(first.x - point.x) < NEAR and abs(first.y - point.y) < NEAR:
+                numbers.append(str(point.number))
+                break
+        else:
+            spots.append((point, [str(point.number)]))
+    return [(first.x, first.y, ", ".join(numbers)) for first, numbers in spots]
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
