@@ -45,6 +45,42 @@ Stage = Callable[[str], AbstractContextManager[None]]
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
+class ConvertedModel:
+    """A model with layers of tables, and the one it was made from where that is there."""
+
+    name: str
+    converted: nn.Module
+    inputs: tuple[Tensor, ...]
+    original: nn.Module | None = None
+
+
+def load_converted(spec: str, tables: Path | None = None) -> ConvertedModel:
+    """
+    The model that a factory, `file.py:factory`, returns: converted, or one that the tables in a
+    folder of `inr-lut` or `lut.save` belong to.
+
+    Raises CompileError as `load_spec` and `lut.load`, and for what is no module.
+    """
+    from ..frontend.spec import load_spec
+
+    found = load_spec(spec)
+    model = found.callable
+    if not isinstance(model, nn.Module):
+        raise CompileError(
+            f"{spec}: a model with layers of tables is an nn.Module; the factory returned "
+            f"{type(model).__name__}"
+        )
+    if tables is None:
+        return ConvertedModel(found.name, model, found.example_inputs)
+    from .. import lut
+
+    # What inr-lut writes has the tables in a folder of their own.
+    inner = tables / "tables"
+    converted = lut.load(inner if inner.is_dir() else tables, model)
+    return ConvertedModel(found.name, converted, found.example_inputs, model)
+
+
 @dataclass
 class UpmemCompiled:
     """Every file of a project but `report.json`, which is `report` and may grow."""

@@ -87,16 +87,16 @@ def compile_for_upmem(options: argparse.Namespace) -> dict[str, Any]:
     with _progress(console) as stage:
         start = time.perf_counter()
         with stage("load"):
-            name, original, converted, inputs = _load(options)
-        seconds = time.perf_counter() - start
-        from ..runtime.upmem_compiler import compile_upmem
+            from ..runtime.upmem_compiler import compile_upmem, load_converted
 
+            model = load_converted(options.spec, options.tables)
+        seconds = time.perf_counter() - start
         compiled = compile_upmem(
-            converted,
-            inputs,
-            name,
+            model.converted,
+            model.inputs,
+            model.name,
             settings,
-            original=original,
+            original=model.original,
             check=options.check,
             explained=options.explain,
             stage=stage,
@@ -130,29 +130,6 @@ def _settings(options: argparse.Namespace) -> UpmemOptions:
             raise CompileError("--groups and the groups of --mapping: give one of them")
         mapping = f"{mapping} groups={options.groups}"
     return UpmemOptions(options.machine, options.dpus, options.rows, mapping)
-
-
-def _load(options: argparse.Namespace) -> tuple[str, Any, Any, tuple[Any, ...]]:
-    """Name, original (or None), converted model, example inputs."""
-    from torch import nn
-
-    from ..frontend.spec import load_spec
-
-    spec = load_spec(options.spec)
-    if not isinstance(spec.callable, nn.Module):
-        raise CompileError(
-            f"{options.spec}: a model with layers of tables is an nn.Module; the factory returned "
-            f"{type(spec.callable).__name__}"
-        )
-    if options.tables is None:
-        return spec.name, None, spec.callable, spec.example_inputs
-    from .. import lut
-
-    folder = options.tables
-    # What inr-lut writes has the tables in a folder of their own.
-    if (folder / "tables").is_dir():
-        folder = folder / "tables"
-    return spec.name, spec.callable, lut.load(folder, spec.callable), spec.example_inputs
 
 
 @contextmanager
