@@ -168,6 +168,7 @@ class MicroKernel:
     def _lanes(self) -> list[str]:
         flush = [
             f"const uint32_t bias = count << {self.bits - 1};",
+            "#pragma unroll",
             f"for (unsigned w = 0; w < {self._words}; w++) {{",
             "    const uint32_t odd = rest[w] - (even[w] >> 16 << 8);",
             "    const uint32_t lanes[4] = {",

@@ -53,7 +53,7 @@ def _library(folder: Path, kinds: list[MicroKernel]) -> ctypes.CDLL:
             f"  {kind.name}(sums, index, table, {buffer}count, first); }}\n"
         )
     (folder / "kinds.c").write_text("".join(text))
-    flags = ["-std=c11", "-O0", "-Wall", "-Werror", "-Wno-unused-function", "-fno-strict-aliasing"]
+    flags = ["-std=c11", "-O0", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unknown-pragmas"]
     subprocess.run(
         ["cc", *flags, "-shared", "-fPIC", "kinds.c", "-o", "kinds.so"], cwd=folder, check=True
     )
