@@ -33,6 +33,7 @@ import numpy.typing as npt
 from ..errors import CompileError
 from .upmem_mapping import (
     DMA_MAX,
+    ROWS_AT_ONCE,
     UNROLL,
     VARIANTS,
     Geometry,
@@ -40,7 +41,6 @@ from .upmem_mapping import (
     Mapping,
     Variant,
     lane_limit,
-    rows_at_once,
 )
 from .upmem_points import Flags, Integers, Points, ceil_div
 from .upmem_target import MIB, UpmemTarget
@@ -105,10 +105,9 @@ def registers(variant: Variant, f_l: npt.ArrayLike, max_entry: int) -> Integers:
     """Registers of the innermost loop: accumulators, two pointers and an end, temporaries."""
     columns = np.asarray(f_l, dtype=np.int64)
     if variant == "int8":
-        # Of each row at once its accumulators, activation and pointer; a weight takes the place of
-        # the product before it. The end of the loop is compared with a pointer.
-        at_once = np.where(columns <= 8, rows_at_once(8), rows_at_once(16))
-        return at_once * (columns + 2) + 4
+        # Of each row its accumulators, activation and pointer; a weight and its pointer, a product,
+        # the end of the loop.
+        return ROWS_AT_ONCE * (columns + 2) + 4
     if variant == "scalar32":
         return columns + 6
     if variant == "swar16":
@@ -136,23 +135,31 @@ def _by_variant(points: Points, group: str) -> Numbers:
     return _by(points, "variant", {v: kernel_cost(group, key) for v, key in keys.items()})
 
 
-def _slots_per_product(points: Points) -> Numbers:
-    """Instructions of the innermost loop of an int8 product for a row, input and column."""
-    f_l = points.field("f_l")
-    rows = np.where(f_l <= 8, rows_at_once(8), rows_at_once(16))
-    each = {part: kernel_cost("product", part) for part in KERNEL_COSTS.get("product", {})}
-    turn = (rows + 1) * each["pointer"] + each["branch"]
-    shared = f_l * each["weight"] + turn / UNROLL
-    return (each["activation"] + shared / rows) / f_l + each["multiply"]
+def _slots_per_product(points: Points, least: bool) -> Numbers:
+    """
+    Instructions of the innermost loop of an int8 product for a row, input and column; with `least`
+    as if no row went alone.
+    """
+    f_l, own = points.field("f_l"), points.rows_per_tasklet
+    parts = ("activation", "weight", "pointer", "branch", "multiply")
+    activation, weight, pointer, branch, multiply = (kernel_cost("product", p) for p in parts)
+
+    def together(rows: int) -> Numbers:
+        shared = f_l * weight + ((rows + 1) * pointer + branch) / UNROLL
+        return (activation + shared / rows) / f_l + multiply
+
+    # What is left of a tasklet's rows goes one by one.
+    alone = 0 * own if least else own % ROWS_AT_ONCE / own
+    return together(ROWS_AT_ONCE) * (1 - alone) + together(1) * alone
 
 
-def slots_per_addition(points: Points) -> Numbers:
+def slots_per_addition(points: Points, least: bool = False) -> Numbers:
     """
     Instructions of the innermost loop an addition, or of an int8 product a multiply-add: what the
-    kernel comes to in long runs.
+    kernel comes to in long runs. With `least`, what no tiling of rows goes below.
     """
     if points.shape.is_product:
-        return _slots_per_product(points)
+        return _slots_per_product(points, least)
     f_l = points.field("f_l")
     bits = {int(b): kernel_cost("index", str(int(b))) for b in np.unique(points.field("idx_bits"))}
     words = f_l / 4
@@ -343,10 +350,13 @@ def kernel_cycles(
     return slots, dma, together + first
 
 
-def row_slots(points: Points) -> Numbers:
-    """Instructions of a row in one sub-tile of columns: all codebooks, all flushes."""
+def row_slots(points: Points, least: bool = False) -> Numbers:
+    """
+    Instructions of a row in one sub-tile of columns: all codebooks, all flushes. `least` as in
+    `slots_per_addition`.
+    """
     f_l, words = points.field("f_l"), points.field("f_l") / 4
-    addition = slots_per_addition(points) * f_l
+    addition = slots_per_addition(points, least) * f_l
     flush = kernel_cost("around", "row") + words * _by_variant(points, "clear")
     store, again = (words * _by_variant(points, group) for group in ("store", "accumulate"))
     tiles = points.codebook_tiles
@@ -361,7 +371,7 @@ def floor_cycles(points: Points, target: UpmemTarget) -> Numbers:
     No mapping of a DPU goes below the same with all rows and all codebooks as one tile and the most
     tasklets.
     """
-    work = effective_rows(points, target) * points.column_tiles * row_slots(points)
+    work = effective_rows(points, target) * points.column_tiles * row_slots(points, least=True)
     once = target.dma_request * ceil_div(points.table_bytes, DMA_MAX)
     once = work + once + target.dma_per_byte * points.table_bytes
     entries = points.rows * points.column_tiles * points.codebooks

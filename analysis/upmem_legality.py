@@ -189,13 +189,10 @@ def demands(points: Points, machine: Machine) -> Iterator[Demand]:
     yield limit("R3", "registers", in_registers, REGISTERS, "a smaller f_l")
     yield limit("R4", "tasklets", field("tasklets"), target.tasklets, "fewer tasklets")
 
-    scalar = int8 | points.is_("variant", "scalar32")
-    wide = np.where(scalar & ~points.is_("load", "fine"), 4, 8)
+    wide = np.where(points.is_("variant", "scalar32") & ~points.is_("load", "fine"), 4, 8)
     power = f_l & (f_l - 1)
     yield limit("R5", "f_l beyond a power of two", power, 0, "f_l of 4, 8, 16 or 32")
-    yield multiple(
-        "R5", "f_l modulo its loads", f_l, wide, "f_l a multiple of 8 (4: scalar32, int8)"
-    )
+    yield multiple("R5", "f_l modulo its loads", f_l, wide, "f_l a multiple of 8 (4 for scalar32)")
     yield multiple("R5", f"c_l modulo {UNROLL}", c_l, UNROLL, f"c_l a multiple of {UNROLL}")
     yield multiple("R5", "f_m modulo f_l", points.tile("f"), f_l, "f_m a multiple of f_l")
     c_rest = np.where(field("c_m") >= points.codebooks, 0, field("c_m") % np.maximum(c_l, 1))

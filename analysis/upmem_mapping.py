@@ -37,6 +37,9 @@ SIGNED: tuple[Variant, ...] = ("scalar32", "int8")
 UNROLL = 4
 """Codebooks a turn of the innermost loop takes; C_s and c_l are multiples of it."""
 
+ROWS_AT_ONCE = 2
+"""Rows that `int8` multiplies with a weight once it is loaded: what registers have room for."""
+
 DMA_MAX = 2048
 """Bytes of the longest DMA request."""
 
@@ -172,11 +175,6 @@ def lane_limit(variant: Variant, max_entry: int) -> int:
     return {"scalar32": 2**31 - 1, "swar16": 65535, "swar8": 255}[variant] // max_entry
 
 
-def rows_at_once(f_l: int) -> int:
-    """Rows that `int8` multiplies with a weight once it is loaded: what registers have room for."""
-    return 2 if f_l <= 8 else 1
-
-
 @dataclass(frozen=True)
 class Mapping:
     """
@@ -221,7 +219,7 @@ class Mapping:
     columns, so c_l is at most ⌊65535/(2^bits - 1)⌋; `swar8` adds up to ⌊255/(2^bits - 1)⌋ entries
     in 8-bit lanes first, then as `swar16`. The flush takes off bias·c_l. `int8`, the one variant
     of int8 products, multiplies the bytes of activations, which stand where indices of 8 bits
-    would, with weights, for `rows_at_once` rows at a time so that these load a weight once.
+    would, with weights, for `ROWS_AT_ONCE` rows at a time so that these load a weight once.
     The output tile and what is read back and written again, where the loop over c tiles is not
     inside those of n and f, have the width of `out`: sums of 16 bits wrap around and
     end right, because the final one fits.

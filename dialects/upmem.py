@@ -49,6 +49,7 @@ from .upmem_host import (
     grid_type,
     shape_of,
 )
+from .upmem_product import Int8AccumulateOp
 from .upmem_program import KernelOp, SymbolOp
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "FreeOp",
     "GatherOp",
     "GridType",
+    "Int8AccumulateOp",
     "KernelOp",
     "LaunchOp",
     "LutAccumulateOp",
@@ -100,6 +102,7 @@ Upmem = Dialect(
         DmaWriteOp,
         FreeOp,
         GatherOp,
+        Int8AccumulateOp,
         KernelOp,
         LaunchOp,
         LutAccumulateOp,

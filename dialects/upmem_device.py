@@ -127,6 +127,13 @@ class Accumulates(_Effects):
     writes = ("sums", "buffer")
 
 
+class Multiplies(_Effects):
+    """Reads activations, weights and sums; writes the sums."""
+
+    reads = ("activations", "weights", "sums")
+    writes = ("sums",)
+
+
 class Synchronises(MemoryEffect):
     """Everything before lies before everything behind: reads and writes what is not named."""
 
@@ -143,7 +150,8 @@ class AllocatesBuffer(MemoryEffect):
         return {EffectInstance(MemoryEffectKind.ALLOC, r) for r in op.results}
 
 
-def _in_kernel(*traits: OpTrait) -> tuple[OpTrait, ...]:
+def in_kernel(*traits: OpTrait) -> tuple[OpTrait, ...]:
+    """These traits, and that the operation lies in a kernel."""
     from .upmem_program import KernelOp
 
     return (HasAncestor(KernelOp), *traits)
@@ -156,7 +164,7 @@ class TaskletIdOp(IRDLOperation):
     name = "upmem.tasklet_id"
 
     result = result_def(IndexType())
-    traits = lazy_traits_def(lambda: _in_kernel(Pure()))
+    traits = lazy_traits_def(lambda: in_kernel(Pure()))
     assembly_format = "attr-dict"
 
     def __init__(self):
@@ -175,7 +183,7 @@ class WramBufferOp(IRDLOperation):
 
     offset = prop_def(IntegerAttr[I64])
     buffer = result_def(MemRefType)
-    traits = lazy_traits_def(lambda: _in_kernel(AllocatesBuffer()))
+    traits = lazy_traits_def(lambda: in_kernel(AllocatesBuffer()))
     assembly_format = "`at` $offset attr-dict `:` type($buffer)"
 
     def __init__(self, offset: int, type_: MemRefType[Any]):
@@ -195,7 +203,7 @@ class BarrierOp(IRDLOperation):
 
     name = "upmem.barrier"
 
-    traits = lazy_traits_def(lambda: _in_kernel(Synchronises()))
+    traits = lazy_traits_def(lambda: in_kernel(Synchronises()))
     assembly_format = "attr-dict"
 
     def __init__(self):
@@ -216,7 +224,7 @@ class _Dma(IRDLOperation, abc.ABC):
     destination_offset = operand_def(IndexType())
     rest = opt_operand_def(IndexType())
     size = prop_def(IntegerAttr[I64])
-    traits = lazy_traits_def(lambda: _in_kernel(CopiesSource()))
+    traits = lazy_traits_def(lambda: in_kernel(CopiesSource()))
     assembly_format = (
         "$source `[` $source_offset `]` `to` $destination `[` $destination_offset `]` "
         "`size` $size (`rest` $rest^)? attr-dict `:` type($source) `,` type($destination)"
@@ -349,7 +357,7 @@ class LutAccumulateOp(IRDLOperation):
     idx_bits = prop_def(IntegerAttr[I64])
     bias = prop_def(IntegerAttr[I64])
     flush = opt_prop_def(IntegerAttr[I64])
-    traits = lazy_traits_def(lambda: _in_kernel(Accumulates()))
+    traits = lazy_traits_def(lambda: in_kernel(Accumulates()))
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$variant $index `[` $index_offset `]` `count` $count `of` $table `[` $table_offset `]` "

@@ -181,6 +181,8 @@ class Tasklet:
                 self._dma(op)
             case upmem.LutAccumulateOp():
                 self._accumulate(op)
+            case upmem.Int8AccumulateOp():
+                self._multiply(op)
             case upmem.WramBufferOp() | scf.YieldOp():
                 pass
             case _:
@@ -274,6 +276,43 @@ class Tasklet:
             total += sums.data[span].view(f"<i{width}")
         sums.data[span] = total.astype(f"<i{width}").view(np.uint8)
         sums.defined[span] = True
+
+    def _multiply(self, op: upmem.Int8AccumulateOp) -> None:
+        columns, count = op.columns.value.data, self._of(op.count)
+        if not 0 < count <= op.inputs.value.data or count % 4:
+            raise KernelFault(f"{op.name}: {count} inputs of {op.inputs.value.data}")
+        width, fresh = bits_of(op.sums) // 8, bool(self._of(op.fresh))
+        start, pitch = self._of(op.sums_offset), self._of(op.sums_pitch)
+        if start % width or pitch % width:
+            raise KernelFault(f"{op.name}: sums of {width} bytes at {start}, rows of {pitch}")
+        for row in range(self._of(op.rows)):
+            weights, inside = self.access(
+                op,
+                op.weights,
+                self._of(op.weights_offset),
+                count * columns,
+                write=False,
+                defined=True,
+            )
+            at = self._of(op.activations_offset) + row * self._of(op.activations_pitch)
+            activations, span = self.access(
+                op, op.activations, at, count, write=False, defined=True
+            )
+            factors = activations.data[span].view(np.int8).astype(np.int64)
+            matrix = weights.data[inside].view(np.int8).reshape(count, columns)
+            total = factors @ matrix.astype(np.int64)
+            sums, place = self.access(
+                op,
+                op.sums,
+                start + row * pitch,
+                columns * width,
+                write=True,
+                defined=not fresh,
+            )
+            if not fresh:
+                total += sums.data[place].view(f"<i{width}")
+            sums.data[place] = total.astype(f"<i{width}").view(np.uint8)
+            sums.defined[place] = True
 
     def _check_lanes(self, op: upmem.LutAccumulateOp, entries: NDArray[np.int64]) -> None:
         if not op.bias.value.data:

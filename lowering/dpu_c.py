@@ -25,6 +25,7 @@ from ..analysis.upmem_mapping import STACK_BYTES
 from ..dialects import upmem
 from ..errors import CompileError, reject, source_line
 from .cpp_names import Names, identifier
+from .upmem_int8_kernel import PRELUDE, Int8Kernel
 from .upmem_microkernels import MicroKernel
 
 OPERATION = "operation"
@@ -145,7 +146,7 @@ def device_source(program: Program) -> str:
         name = identifier(same[0].kernel.sym_name.data)
         bodies.append(same[0].function(name, body, [printer.kernel for printer in same]))
         calls |= {printer.kernel: f"{name}({', '.join(printer.arguments)})" for printer in same}
-    micro: dict[str, MicroKernel] = {}
+    micro: dict[str, MicroKernel | Int8Kernel] = {}
     divisions: dict[int, int] = {}
     for printer in printers:
         micro |= printer.micro
@@ -193,6 +194,8 @@ def device_source(program: Program) -> str:
     ]
     for divisor, bound in sorted(divisions.items()):
         out += _division(divisor, bound)
+    if any(isinstance(kind, Int8Kernel) for kind in micro.values()):
+        out.append(PRELUDE)
     out += [micro[name].text() for name in sorted(micro)]
     out += bodies
     out += ["int main(void)", "{", f"    switch ({OPERATION}) {{"]
@@ -245,7 +248,7 @@ class _KernelPrinter:
 
     program: Program
     kernel: upmem.KernelOp
-    micro: dict[str, MicroKernel] = field(default_factory=dict)
+    micro: dict[str, MicroKernel | Int8Kernel] = field(default_factory=dict)
     divisions: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -296,13 +299,19 @@ class _KernelPrinter:
             line = source_line(kernel)
             names.append(f"{name}{f' ({line})' if line else ''}")
         words = " ".join(f"{k}={v}" for k, v in self.kernel.mapping.values.items())
+        data = (
+            f"An int8 product of {shape.codebooks} inputs, {shape.features} outputs"
+            if shape.is_product
+            else f"{shape.codebooks} codebooks of {shape.centroids} centroids, {shape.features} "
+            f"outputs of {shape.bits} bits an entry"
+        )
+        has = "inputs" if shape.is_product else "codebooks"
         return [
             "/*",
             *(f" * {part}" for part in _wrapped(f"{', '.join(names)}:", 92)),
-            f" * {shape.codebooks} codebooks of {shape.centroids} centroids, {shape.features} "
-            f"outputs of {shape.bits} bits an entry, up to {shape.rows} rows a call.",
+            f" * {data}, up to {shape.rows} rows a call.",
             f" * A DPU has up to {geometry.rows} rows, {geometry.features} columns, "
-            f"{geometry.codebooks} codebooks.",
+            f"{geometry.codebooks} {has}.",
             *(f" * {part}" for part in _wrapped(f"Mapping: {words}", 92)),
             " */",
         ]
@@ -364,6 +373,8 @@ class _KernelPrinter:
                 self.dma(op)
             case upmem.LutAccumulateOp():
                 self.accumulate(op)
+            case upmem.Int8AccumulateOp():
+                self.multiply(op)
             case _:
                 if len(op.results) != 1 or op.regions:
                     raise reject(op, "dpu-c cannot print this operation")
@@ -413,6 +424,23 @@ class _KernelPrinter:
         if op.buffer is not None and op.buffer_offset is not None:
             arguments.append(self.address(op.buffer, op.buffer_offset))
         arguments += [self.expression(op.count), self.expression(op.fresh)]
+        self.call(kind.name, arguments)
+
+    def multiply(self, op: upmem.Int8AccumulateOp) -> None:
+        """A call of the micro-kernel of int8 products."""
+        width = cast(Any, op.sums.type).element_type.width.data
+        kind = Int8Kernel(op.columns.value.data, "i32" if width == 32 else "i16")
+        self.micro[kind.name] = kind
+        arguments = [
+            f"({kind.sum_type} *)({self.address(op.sums, op.sums_offset)})",
+            self.expression(op.sums_pitch),
+            self.address(op.activations, op.activations_offset),
+            self.expression(op.activations_pitch),
+            self.expression(op.rows),
+            self.address(op.weights, op.weights_offset),
+            self.expression(op.count),
+            self.expression(op.fresh),
+        ]
         self.call(kind.name, arguments)
 
     def call(self, name: str, arguments: Sequence[str]) -> None:

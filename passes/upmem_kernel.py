@@ -299,10 +299,13 @@ class KernelBuilder:
                 self._rows(column, codebook, count)
 
     def _rows(self, column: Index, codebook: Index, count: Index) -> None:
-        """The micro-kernel for each of the tasklet's rows."""
+        """The micro-kernel for each of the tasklet's rows, or for all of them."""
         emit, mapping, shape = self.emit, self.mapping, self.geometry.shape
         before = emit.add(self.tiles["c"].first, codebook)
         fresh = emit.flag(emit.equal(before, 0, "fresh"))
+        if shape.is_product:
+            self._products(column, codebook, count, fresh)
+            return
         table, offset, buffer = self.entries, 0, None
         if mapping.load != "coarse":
             offset = self._table_offset(emit.add(self.tiles["f"].first, column), before)
@@ -337,3 +340,26 @@ class KernelBuilder:
                     flush=flush,
                 )
             )
+
+    def _products(self, column: Index, codebook: Index, count: Index, fresh: SSAValue) -> None:
+        """The micro-kernel of an int8 product, which takes the tasklet's rows together."""
+        emit, mapping = self.emit, self.mapping
+        offset: Index = 0
+        if mapping.load != "coarse":
+            first = emit.add(self.tiles["f"].first, column)
+            offset = self._table_offset(first, emit.add(self.tiles["c"].first, codebook))
+        activations = emit.add(self.own_indices, codebook)
+        sums = emit.add(self.own_sums, emit.mul(column, self.width))
+        pitch = emit.mul(self.tiles["f"].size, self.width)
+        emit.op(
+            upmem.Int8AccumulateOp(
+                (self.index_tile, emit.value(activations), emit.value(self.index_pitch)),
+                emit.value(self.run_rows),
+                emit.value(count),
+                (self.entries, emit.value(offset)),
+                (self.sums_tile, emit.value(sums), emit.value(pitch)),
+                fresh,
+                inputs=min(mapping.c_l, self.axis("c").tile),
+                columns=mapping.f_l,
+            )
+        )

@@ -12,7 +12,9 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+from inr.analysis.int8_layer import product
 from inr.analysis.lut_layer import lookup, table_limit
+from inr.analysis.upmem_cost import predict
 from inr.analysis.upmem_layout import dpu_number, pack_indices, pack_table, unpack_sums
 from inr.analysis.upmem_legality import Machine, violations
 from inr.analysis.upmem_mapping import (
@@ -169,7 +171,8 @@ class Symbol(ctypes.Structure):
     )
 
 
-COMBINATIONS = list(itertools.product(ORDERS, LOADS, INDEX_BITS, VARIANTS))
+TABLES = [variant for variant in VARIANTS if variant != "int8"]
+COMBINATIONS = list(itertools.product(ORDERS, LOADS, INDEX_BITS, TABLES))
 SHARDS = [COMBINATIONS[i::18] for i in range(18)]
 
 
@@ -214,6 +217,78 @@ def test_instructions_an_addition() -> None:
         slots.append(statistics.slots / (64 * 192 * 32))
     assert slots[0] <= 1.3, slots
     assert slots[1] >= 2.4, slots
+
+
+PRODUCTS = list(itertools.product(ORDERS, ("static", "coarse"), ("i32", "i16"), range(2)))
+
+
+def draw_product(rng: random.Random, order: str, load: str, out: str) -> Geometry:
+    """A ragged shape of an int8 product and a legal mapping with these fields."""
+    machine, f_l = Machine.of(find_target("v1A")), 8
+    while True:
+        inputs = rng.randint(1, 70)
+        # With sums of 16 bits, weights small enough; else as large as bytes are.
+        bound = 2**15 - 1 if out == "i16" else 127 * 127 * inputs
+        shape = LutShape(
+            rng.randint(3, 40), inputs, 1, rng.randint(1, 60), 8, -bound, bound, inputs, 1, 127
+        )
+        mapping = Mapping(
+            ip=rng.randint(1, 3),
+            lp=rng.randint(1, 2),
+            n_m=rng.randint(2, 20),
+            f_m=f_l * rng.randint(1, 2),
+            c_m=4 * rng.randint(1, 10),
+            f_l=f_l,
+            c_l=4 * rng.randint(1, 5),
+            order=order,
+            load=load,
+            tasklets=rng.choice([1, 3, 8, 11, 16]),
+            variant="int8",
+            out=out,
+            split_cb=1 if out == "i16" else rng.choice([1, 1, 2]),
+        )
+        if not violations(shape, mapping, machine):
+            return Geometry(shape, mapping)
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_every_kind_of_kernel_computes_the_product(shard: int) -> None:
+    choose = random.Random(shard)
+    geometries = [draw_product(choose, *combination[:3]) for combination in PRODUCTS[shard::4]]
+    program, files = build(geometries)
+    dpus = Dpus(program, files, checks=True)
+    rng = np.random.default_rng(shard)
+    for number, geometry in enumerate(geometries):
+        shape = geometry.shape
+        most = 127 if geometry.mapping.out == "i32" else min(127, shape.high // 127 // shape.inputs)
+        for extreme in (False, True):
+            rows = int(rng.integers(1, shape.rows + 1))
+            x = rng.integers(-127, 128, (rows, shape.inputs))
+            w = rng.integers(-most, most + 1, (shape.inputs, shape.features))
+            if extreme:
+                x, w = np.where(x < 0, -127, 127), np.where(w < 0, -most, most)
+            a, b = x.astype(np.int8), w.astype(np.int8)
+            sums, _ = dpus.run(1 + number, geometry, a, b)
+            assert np.array_equal(sums, product(a, b)), geometry
+
+
+@pytest.mark.parametrize(("rows", "most"), [(64, 2.8), (48, 3.0)])
+def test_instructions_a_multiply_add(rows: int, most: float) -> None:
+    # Of three rows a tasklet (48 in all) one goes alone.
+    shape = LutShape(rows, 256, 1, 32, activation=127, vec=1)
+    mapping = Mapping(1, 1, rows, 32, 256, 8, 256, tasklets=16, variant="int8")
+    geometry = Geometry(shape, mapping)
+    program, files = build([geometry])
+    rng = np.random.default_rng(0)
+    a = rng.integers(-127, 128, (rows, 256)).astype(np.int8)
+    w = rng.integers(-127, 128, (256, 32)).astype(np.int8)
+    sums, statistics = Dpus(program, files, checks=False).run(1, geometry, a, w)
+    assert np.array_equal(sums, product(a, w))
+    assert statistics.slots / (rows * 256 * 32) <= most
+    target = find_target("v1A")
+    predicted = predict(shape, mapping, target)
+    assert abs(predicted.slots / target.seconds(statistics.slots) - 1) < 0.05
+    assert abs(predicted.kernel / target.seconds(statistics.cycles) - 1) < 0.05
 
 
 def test_layers_of_one_shape_share_a_function() -> None:

@@ -65,7 +65,9 @@ def test_a_field_is_given_once() -> None:
 
 def test_a_mapping_attribute_knows_its_fields() -> None:
     """Built in Python, it is held against the same rules."""
-    with pytest.raises(VerifyException, match="variant is one of scalar32, swar16, swar8, int8, not u"):
+    with pytest.raises(
+        VerifyException, match="variant is one of scalar32, swar16, swar8, int8, not u"
+    ):
         upmem.MappingAttr.of({"variant": "u"})
 
 
@@ -223,7 +225,7 @@ def test_every_operation_says_what_it_does() -> None:
     for op in set(upmem.Upmem.operations) - declared:
         names = {type(trait).__name__ for trait in op.traits.traits}
         known = {"Pure", "CreatesGrid", "FreesGrid", "ChangesGrid", "ReadsGrid"}
-        known |= {"CopiesSource", "Accumulates", "Synchronises", "AllocatesBuffer"}
+        known |= {"CopiesSource", "Accumulates", "Multiplies", "Synchronises", "AllocatesBuffer"}
         assert names & known, op.name
     assert kinds(upmem.BarrierOp()) == {MemoryEffectKind.READ, MemoryEffectKind.WRITE}
 

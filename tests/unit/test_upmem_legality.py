@@ -44,15 +44,14 @@ def kept_again(shape: LutShape, m: Mapping, machine: Machine) -> bool:
     # The rows of a product use the same weights, and its activations are bytes.
     if product and (m.load == "fine" or m.idx_bits != 8):
         return False
-    if m.f_l == 4 and (m.variant not in ("scalar32", "int8") or m.load == "fine"):
+    if m.f_l == 4 and (m.variant != "scalar32" or m.load == "fine"):
         return False
     top = 2**shape.bits - 1
     # Accumulators and what else the innermost loop holds, in 24 registers.
-    together = 2 if m.f_l <= 8 else 1
     held = {
         "scalar32": m.f_l + 6,
         "swar16": m.f_l / 2 + 6,
-        "int8": together * (m.f_l + 2) + 4,
+        "int8": 2 * (m.f_l + 2) + 4,
     }
     if m.variant == "swar8":
         if 2 * top > 255:
@@ -269,7 +268,8 @@ def test_products_of_bytes() -> None:
         ({"load": "fine"}, "weights moved for each row"),
         ({"idx_bits": 4}, "activations that are no bytes"),
         ({"out": "i16"}, "the largest sum"),
-        ({"f_l": 32, "f_m": 32}, "registers"),
+        ({"f_l": 4}, "f_l modulo its loads"),
+        ({"f_l": 16, "f_m": 16}, "registers"),
     ):
         assert what in [v.what for v in violations(shape, m.with_(**changes), V1A)], changes
     tables = LutShape(1000, 768, 1, 768)
