@@ -1,4 +1,4 @@
-# make demo   the environment, then the example networks to simulated hardware, with pictures
+# make demo   the environment, then example networks to simulated hardware and emulated DPUs
 # make test   everything that continuous integration runs
 
 PYTHON ?= python3
@@ -13,6 +13,10 @@ demo: environment
 	$(BIN)/inr-compile examples/zoo/siren.py:image --order 1 --out out/siren_order1 --force
 	$(BIN)/inr-compile examples/zoo/siren.py:image --order 2 --out out/siren_order2 --force
 	$(BIN)/python examples/photo/demo.py --out out/photo --force
+	$(BIN)/inr-lut examples/digits/model.py:vit --calibration examples/digits/model.py:batches \
+	  --policy v2k16 --out out/vit_tables --force
+	$(BIN)/inr-compile examples/digits/model.py:vit --target upmem --tables out/vit_tables \
+	  --dpus 64 --out out/vit_upmem --force
 
 test: environment lint lit unit
 
