@@ -26,6 +26,13 @@ class ModelSpec:
     callable: Callable[..., Any]
     example_inputs: tuple[torch.Tensor, ...]
 
+    @property
+    def is_module(self) -> bool:
+        """Whether the callable is an `nn.Module`, whose parts have names and can be replaced."""
+        from torch import nn
+
+        return isinstance(self.callable, nn.Module)
+
 
 def load_spec(spec: str) -> ModelSpec:
     """

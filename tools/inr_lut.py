@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,10 +144,8 @@ def _load(options: argparse.Namespace) -> _Job:
     from ..analysis.lut_cost import LayerMachine, layer_cost
     from ..frontend.spec import load_spec, run_factory
 
-    try:
-        from torch import nn
-    except ImportError:
-        raise CompileError("inr-lut needs PyTorch: pip install 'inr-opt[torch,lut]'") from None
+    if find_spec("torch") is None:
+        raise CompileError("inr-lut needs PyTorch: pip install 'inr-opt[torch,lut]'")
     machine = LayerMachine.of(options.machine) if options.machine else LayerMachine.of()
 
     def cost(rows: int, height: int, width: int, choice: Any) -> float:
@@ -157,7 +156,7 @@ def _load(options: argparse.Namespace) -> _Job:
         policy = replace(policy, seed=options.seed)
     options.seed = policy.seed
     spec = load_spec(options.spec)
-    if not isinstance(spec.callable, nn.Module):
+    if not spec.is_module:
         raise CompileError(
             f"{options.spec}: a model is an nn.Module, whose linear layers can be replaced; the "
             f"factory returned {type(spec.callable).__name__}"
