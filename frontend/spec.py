@@ -15,6 +15,7 @@ from ..errors import CompileError
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,11 @@ class ModelSpec:
     example_inputs: tuple[torch.Tensor, ...]
 
     @property
-    def is_module(self) -> bool:
-        """Whether the callable is an `nn.Module`, whose parts have names and can be replaced."""
+    def module(self) -> nn.Module | None:
+        """The callable where it is an `nn.Module`, whose parts have names and can be replaced."""
         from torch import nn
 
-        return isinstance(self.callable, nn.Module)
+        return self.callable if isinstance(self.callable, nn.Module) else None
 
 
 def load_spec(spec: str) -> ModelSpec:

@@ -146,6 +146,8 @@ def _load(options: argparse.Namespace) -> _Job:
 
     if find_spec("torch") is None:
         raise CompileError("inr-lut needs PyTorch: pip install 'inr-opt[torch,lut]'")
+    from ..lut.batches import split_batches
+
     machine = LayerMachine.of(options.machine) if options.machine else LayerMachine.of()
 
     def cost(rows: int, height: int, width: int, choice: Any) -> float:
@@ -156,69 +158,14 @@ def _load(options: argparse.Namespace) -> _Job:
         policy = replace(policy, seed=options.seed)
     options.seed = policy.seed
     spec = load_spec(options.spec)
-    if not spec.is_module:
+    if (model := spec.module) is None:
         raise CompileError(
             f"{options.spec}: a model is an nn.Module, whose linear layers can be replaced; the "
             f"factory returned {type(spec.callable).__name__}"
         )
     _, data = run_factory(options.calibration)
-    calibration, held_out = _batches(data, options.calibration)
-    return _Job(spec.name, spec.callable, calibration, held_out, policy, cost, options.rows)
-
-
-def _batches(data: Any, spec: str) -> tuple[list[Any], list[Any]]:
-    """
-    Batches to calibrate and to judge with: the two of a pair of lists, or a list whose last
-    quarter is held out.
-    """
-    if isinstance(data, tuple) and len(data) == 2 and all(_is_list(part) for part in data):
-        found = list(data[0]), list(data[1])
-    elif _is_list(data):
-        batches = list(data)
-        if len(batches) == 1:
-            raise CompileError(
-                f"{spec}: one batch, which cannot be both calibrated and judged with; return "
-                "several, or (calibration, held_out)"
-            )
-        held = max(1, len(batches) // 4) if batches else 0
-        found = batches[: len(batches) - held], batches[len(batches) - held :]
-    else:
-        raise CompileError(
-            f"{spec}: the factory must return a list of batches, or (calibration, held_out) of two "
-            f"lists; a batch is a tensor, a tuple of them or a dict. It returned {_kind(data)}"
-        )
-    for batches, what in zip(found, ("calibrate with", "judge with"), strict=True):
-        if not batches:
-            raise CompileError(f"{spec}: no batches to {what}")
-        for batch in batches:
-            _check_batch(batch, spec)
-    return found
-
-
-def _is_list(data: Any) -> bool:
-    """Whether this is many batches: anything that is gone through, but a tensor or a batch."""
-    from torch import Tensor
-
-    return hasattr(data, "__iter__") and not isinstance(data, Tensor | tuple | Mapping | str)
-
-
-def _check_batch(batch: Any, spec: str) -> None:
-    from torch import Tensor
-
-    if isinstance(batch, Tensor):
-        return
-    parts = batch.values() if hasattr(batch, "keys") else batch
-    if not isinstance(parts, str) and hasattr(parts, "__iter__"):
-        if any(isinstance(part, Tensor) for part in parts):
-            return
-    raise CompileError(
-        f"{spec}: a batch is a tensor, a tuple of tensors or a dict of them; one is {_kind(batch)}"
-    )
-
-
-def _kind(value: Any) -> str:
-    parts = f" of {len(value)}" if hasattr(value, "__len__") else ""
-    return f"{type(value).__name__}{parts}"
+    calibration, held_out = split_batches(data, options.calibration)
+    return _Job(spec.name, model, calibration, held_out, policy, cost, options.rows)
 
 
 # What is written down.
