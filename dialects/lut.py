@@ -49,6 +49,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..analysis import lut_layer, lut_values
 from .lut_attributes import ErrorAttr, QuantAttr, SpecAttr
+from .lut_int8 import Int8LinearOp, ToInt8Op
 from .lut_operation import (
     Array,
     ArrayOf,
@@ -85,6 +86,7 @@ __all__ = [
     "EncodeOp",
     "EncodeTreeOp",
     "ErrorAttr",
+    "Int8LinearOp",
     "LinearOp",
     "LookupOp",
     "Lut",
@@ -93,6 +95,7 @@ __all__ = [
     "RequantOp",
     "ResidualMatmulOp",
     "SpecAttr",
+    "ToInt8Op",
     "element_of",
     "is_integer",
     "shape_of",
@@ -286,10 +289,12 @@ Lut = Dialect(
         DequantOp,
         EncodeOp,
         EncodeTreeOp,
+        Int8LinearOp,
         LinearOp,
         LookupOp,
         RequantOp,
         ResidualMatmulOp,
+        ToInt8Op,
     ],
     [ErrorAttr, QuantAttr, SpecAttr],
     [ConstantMaterialization()],

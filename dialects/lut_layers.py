@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ..analysis.int8_layer import Int8Layer
 from ..analysis.lut_layer import LutLayer
 from ..errors import reject
-from .lut import LinearOp, shape_of
+from .lut import Int8LinearOp, LinearOp, shape_of
 from .lut_attributes import ErrorAttr, QuantAttr
 from .lut_constants import constant_array, named_constant
 
@@ -33,10 +34,10 @@ def lower_layer(
     """
     The constants of a layer and, last, the `lut.linear` of `x` (N×H) with them.
 
-    Constants are called by the layer's name: `encoder.query.table`, `.table_bias`. The result (N×F) has the
-    element type `element`, by default that of `x`. `weight` and `weight_bias` are the H×F weight
-    and the bias that the tables stand for, where a later pass is to solve for other tables. The
-    operations are yet to be inserted, in this order.
+    Constants are called by the layer's name: `encoder.query.table`, `.table_bias`. The result (N×F)
+    has the element type `element`, by default that of `x`. `weight` and `weight_bias` are the H×F
+    weight and the bias that the tables stand for, where a later pass is to solve for other tables.
+    The operations are yet to be inserted, in this order.
     """
     ops: list[Operation] = []
 
@@ -70,6 +71,37 @@ def lower_layer(
         element=element,
     )
     ops.append(linear)
+    if location is not None:
+        for op in ops:
+            op.location = location
+    return ops
+
+
+def lower_int8_layer(
+    layer: Int8Layer,
+    x: SSAValue,
+    *,
+    element: Attribute | None = None,
+    location: LocationAttr | None = None,
+) -> list[Operation]:
+    """
+    The constants of an int8 layer and, last, the `lut.int8_linear` of `x` (N×H) with them; as
+    `lower_layer`.
+    """
+    ops: list[Operation] = []
+
+    def constant(values: NDArray[Any], what: str) -> SSAValue:
+        op = named_constant(values, f"{layer.name}.{what}" if layer.name else None)
+        ops.append(op)
+        return op.result
+
+    step = constant(np.array([layer.step], dtype=np.float32), "step")
+    weight = constant(layer.weight, "int8_weight")
+    scale = constant(layer.scale.astype(np.float32), "scale")
+    bias = None if layer.bias is None else constant(layer.bias.astype(np.float32), "int8_bias")
+    ops.append(
+        Int8LinearOp(x, step, weight, scale, bias, layer=layer.name or None, element=element)
+    )
     if location is not None:
         for op in ops:
             op.location = location

@@ -182,7 +182,8 @@ class _OfKernel(IRDLOperation, abc.ABC):
 @irdl_op_definition
 class PackIndicesOp(_OfKernel):
     """
-    Indices as the DPUs of a kernel read them: N×CB become ip·split_cb rows of bytes.
+    Indices as the DPUs of a kernel read them: N×CB become ip·split_cb rows of bytes. So do the
+    N×H activations of an int8 product.
 
     Row i·split_cb + s holds the rows of row group i (`upmem.split_rows`) and the codebooks of part
     s in the layout of `analysis.upmem_mapping.Mapping`, where N is the number of rows of this call.
@@ -223,7 +224,8 @@ class PackIndicesOp(_OfKernel):
 @irdl_op_definition
 class PackTableOp(_OfKernel):
     """
-    A table as the DPUs of a kernel read it: CB×K×F entries become split_cb·lp rows of bytes.
+    A table as the DPUs of a kernel read it: CB×K×F entries, or the H×F weights of an int8 product,
+    become split_cb·lp rows of bytes.
 
     Row s·lp + j holds the codebooks of part s and the columns of group j in the layout of
     `analysis.upmem_mapping.Mapping`.
@@ -247,7 +249,10 @@ class PackTableOp(_OfKernel):
     def verify_(self) -> None:
         g = self.geometry
         shape = (g.shape.codebooks, g.shape.centroids, g.shape.features)
-        require_shape("the table", self.table, shape)
+        if g.shape.is_product:
+            require_shape("the weight", self.table, (g.shape.inputs, g.shape.features))
+        else:
+            require_shape("the table", self.table, shape)
         parts = g.mapping.split_cb * g.mapping.lp
         require_shape("the packed table", self.result, (parts, g.table_bytes))
 

@@ -19,11 +19,13 @@ from ..dialects.lut import (
     DequantOp,
     EncodeOp,
     EncodeTreeOp,
+    Int8LinearOp,
     LinearOp,
     LookupOp,
     LutOperation,
     RequantOp,
     ResidualMatmulOp,
+    ToInt8Op,
     is_integer,
 )
 from ..dialects.lut_constants import constant_attribute, element_bits
@@ -82,10 +84,12 @@ for _op in (
     DequantOp,
     EncodeOp,
     EncodeTreeOp,
+    Int8LinearOp,
     LinearOp,
     LookupOp,
     RequantOp,
     ResidualMatmulOp,
+    ToInt8Op,
 ):
     setattr(LutFunctions, f"run_{_op.name}", _implementation(_op))
 register_impls(LutFunctions)

@@ -19,11 +19,12 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.target import Target
 
+from ..analysis.int8_layer import Int8Layer
 from ..analysis.lut_layer import LutLayer
 from ..analysis.upmem_layout import pack_table
 from ..analysis.upmem_mapping import Geometry
 from ..dialects import upmem
-from ..dialects.lut import DequantOp, EncodeOp, ResidualMatmulOp
+from ..dialects.lut import DequantOp, EncodeOp, ResidualMatmulOp, ToInt8Op
 from ..dialects.lut_constants import constant_array
 from ..errors import CompileError, reject
 from .cpp_names import Names
@@ -45,9 +46,10 @@ class HostLayer:
     """As a C identifier, unique in the program."""
     kernel: upmem.KernelOp
     table: Array
-    """CB×K×F."""
+    """CB×K×F, or the H×F weights of an int8 product."""
     centroids: Array | None = None
     steps: Array | None = None
+    """CB; of an int8 product the one step of its activations."""
     scale: Array | None = None
     bias: Array | None = None
     channels: Array | None = None
@@ -76,6 +78,18 @@ class HostLayer:
         ):
             if values is not None:
                 yield field, np.ascontiguousarray(values, dtype=kind)
+
+    def int8_layer(self) -> Int8Layer:
+        """The data of a product, for comparison. CompileError where a part is not in the module."""
+        if not self.geometry.shape.is_product or self.steps is None or self.scale is None:
+            raise CompileError(f"{self.name}: the module has no step or no scale of a product")
+        return Int8Layer(
+            self.name,
+            self.table.astype(np.int8),
+            float(self.steps[0]),
+            self.scale.astype(np.float32),
+            self.bias,
+        )
 
     def lut_layer(self) -> LutLayer:
         """The layer's data, for comparison. CompileError where the search is not in the module."""
@@ -234,6 +248,7 @@ class HostProgram:
             ("idx_bits", str(mapping.idx_bits)),
             ("idx_scale", str(mapping.f_l)),
             ("sum_bytes", str(mapping.out_bytes)),
+            ("product", str(int(shape.is_product))),
             ("table_symbol", f'"{table}"'),
             ("table_bytes", str(geometry.table_bytes)),
             ("resident", str(int(mapping.residency == "resident"))),
@@ -300,6 +315,8 @@ class _Uses:
         if isinstance(encode, EncodeOp):
             layer.centroids = _constant(encode, encode.centroids, "set of centroids")
             layer.steps = _constant(encode, encode.steps, "set of steps")
+        elif isinstance(encode, ToInt8Op):
+            layer.steps = _constant(encode, encode.step, "step")
         sums = self.sums.get(symbol)
         users = [] if sums is None else [use.operation for use in sums.result.uses]
         for op in users:

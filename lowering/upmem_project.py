@@ -11,6 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .. import __version__
+from ..analysis.int8_layer import LIMIT, product
 from ..analysis.lut_layer import lookup
 from ..analysis.upmem_mapping import STACK_BYTES
 from .dpu_c import device_source, program_header
@@ -24,7 +25,8 @@ def project_files(host: HostProgram, seed: int = 0) -> dict[str, str | bytes]:
     """
     Every file of the project by its path. The same program gives the same files.
 
-    The check has random indices for each layer and the sums that NumPy computes from its table.
+    The check has random indices, or activations, for each layer and the sums that NumPy computes
+    from its table, or weights.
     """
     name = host.name
     data, checks = _check_data(host, seed)
@@ -69,7 +71,7 @@ def project_files(host: HostProgram, seed: int = 0) -> dict[str, str | bytes]:
 
 
 def _check_data(host: HostProgram, seed: int) -> tuple[bytes, list[dict[str, int]]]:
-    """Indices and the sums that must come out, and where each layer's are."""
+    """Indices, or activations, and the sums that must come out, and where each layer's are."""
     rng = np.random.default_rng(seed)
     blocks: list[bytes] = []
     places: list[dict[str, int]] = []
@@ -77,10 +79,14 @@ def _check_data(host: HostProgram, seed: int) -> tuple[bytes, list[dict[str, int
     for layer in host.layers:
         shape = layer.geometry.shape
         rows = min(CHECK_ROWS, shape.rows)
-        indices = rng.integers(0, shape.centroids, (rows, shape.codebooks)).astype(np.uint8)
-        sums = lookup(indices, layer.table).astype("<i4")
+        if shape.is_product:
+            given = rng.integers(-LIMIT, LIMIT + 1, (rows, shape.inputs)).astype(np.int8)
+            sums = product(given, layer.table).astype("<i4")
+        else:
+            given = rng.integers(0, shape.centroids, (rows, shape.codebooks)).astype(np.uint8)
+            sums = lookup(given, layer.table).astype("<i4")
         place = {"rows": rows, "features": shape.features}
-        for field, values in (("indices", indices), ("sums", sums)):
+        for field, values in (("indices", given), ("sums", sums)):
             block = values.tobytes()
             place[field] = size
             blocks += [block, bytes(-len(block) % 8)]

@@ -30,8 +30,8 @@ func.func @main(%grid: !upmem.grid<…>, %x: tensor<100x192xf64>) -> tensor<100x
 ```
 
 Every `lut.lookup` of integers (and that of every `lut.linear`, which is taken apart) becomes one
-kernel. The search and the scaling stay on the host. A mapping that an operation carries as
-`upmem.mapping` is kept, then the fields of the option `mapping`; the tuner chooses the rest. Tables
+kernel, and so does the product of every `lut.int8_linear`. The search, or the rounding to bytes,
+and the scaling stay on the host. A mapping that an operation carries as `upmem.mapping` is kept, then the fields of the option `mapping`; the tuner chooses the rest. Tables
 that stay in MRAM are sent by `@upmem_open`. The types of the function hold the largest batch;
 `upmem.batch` is the number of rows of a call.
 
@@ -48,6 +48,7 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
@@ -66,18 +67,32 @@ from xdsl.rewriter import Rewriter
 from xdsl.transforms.common_subexpression_elimination import cse
 
 from ..analysis import upmem_joint as joint
+from ..analysis.int8_layer import LIMIT, product_range
 from ..analysis.lut_layer import accumulator_range
 from ..analysis.upmem_legality import Machine, check
 from ..analysis.upmem_mapping import FIELDS, Geometry, LutShape, Mapping, parse_fields
 from ..analysis.upmem_target import find_target
 from ..dialects import upmem
-from ..dialects.lut import EncodeOp, LinearOp, LookupOp, is_integer, shape_of
+from ..dialects.lut import (
+    DequantOp,
+    EncodeOp,
+    Int8LinearOp,
+    LinearOp,
+    LookupOp,
+    ToInt8Op,
+    element_of,
+    is_integer,
+    shape_of,
+)
 from ..dialects.lut_constants import constant_array
 from ..dialects.lut_patterns import expand
 from ..errors import CompileError, reject
 from .upmem_emitter import Emitter
 from .upmem_host import Layer, run_layer, send_table
 from .upmem_kernel import KernelBuilder, Symbols
+
+Layered = LookupOp | LinearOp | Int8LinearOp
+"""What becomes a kernel."""
 
 MAPPING = "upmem.mapping"
 """The attribute of a `lut` operation with the fields that the user has fixed."""
@@ -90,7 +105,7 @@ OPEN, CLOSE = "upmem_open", "upmem_close"
 class Plan:
     """A lookup and what has been decided about it."""
 
-    op: LookupOp | LinearOp
+    op: Layered
     name: str
     geometry: Geometry
 
@@ -100,8 +115,14 @@ class Plan:
         return self.geometry.mapping.residency == "resident"
 
 
-def shape_to_map(op: LookupOp | LinearOp) -> LutShape:
-    """The sizes of a lookup; raises CompileError for a table of floats."""
+def shape_to_map(op: Layered) -> LutShape:
+    """The sizes of a lookup or an int8 product; raises CompileError for a table of floats."""
+    if isinstance(op, Int8LinearOp):
+        rows, inputs = shape_of(op.x)
+        weight = constant_array(op.weight)
+        low, high = (None, None) if weight is None else product_range(weight)
+        columns = shape_of(op.weight)[1]
+        return LutShape(rows, inputs, 1, columns, 8, low, high, inputs, 1, LIMIT)
     if not is_integer(op.table) or op.quant is None:
         raise reject(op, "the table is of floats; lut-quantize makes it one of integers")
     blocks, count, features = shape_of(op.table)
@@ -112,6 +133,11 @@ def shape_to_map(op: LookupOp | LinearOp) -> LutShape:
     if isinstance(search, LinearOp | EncodeOp):
         width, vec = shape_of(search.x)[1], search.spec.vec.data
     return LutShape(rows, blocks, count, features, op.quant.bits.data, low, high, width, vec)
+
+
+def data_of(op: Layered) -> SSAValue:
+    """The table, or the weights."""
+    return op.weight if isinstance(op, Int8LinearOp) else op.table
 
 
 def symbol_name(layer: str, taken: set[str]) -> str:
@@ -130,7 +156,7 @@ def functions_with_layers(module: ModuleOp) -> list[FuncOp]:
     """The functions that have a layer; raises CompileError for one that is called."""
     found: list[FuncOp] = []
     for op in module.walk():
-        if isinstance(op, LinearOp | LookupOp):
+        if isinstance(op, Layered):
             function = op.parent_op()
             if not isinstance(function, FuncOp):
                 raise reject(op, "a layer of tables lies at the top of a function")
@@ -147,7 +173,7 @@ def functions_with_layers(module: ModuleOp) -> list[FuncOp]:
     return found
 
 
-def groups_of(ops: Sequence[LookupOp | LinearOp], layers: Sequence[joint.Layer]) -> tuple[int, ...]:
+def groups_of(ops: Sequence[Layered], layers: Sequence[joint.Layer]) -> tuple[int, ...]:
     """The number of groups that mappings ask for, none where they do not; it is one for a grid."""
     asked = {layer.fixed["groups"]: i for i, layer in enumerate(layers) if "groups" in layer.fixed}
     if len(asked) > 1:
@@ -276,9 +302,10 @@ class Converter:
             if not plan.resident:
                 continue
             layer = self.layers[number]
-            constant = plan.op.table.owner
+            data = data_of(plan.op)
+            constant = data.owner
             assert isinstance(constant, ConstantOp)
-            table = emit.op(constant.clone(), plan.op.table.name_hint).result
+            table = emit.op(constant.clone(), data.name_hint).result
             packed = upmem.PackTableOp(table, layer.kernel, plan.geometry)
             emit.op(packed, "packed_table")
             with emit.loop(0, self.grid.groups.data, 1, "group") as group:
@@ -313,21 +340,25 @@ class Converter:
                 lookup = next(p for p in parts if isinstance(p, LookupOp))
             function = lookup.parent_op()
             assert isinstance(function, FuncOp)
-            around = Block()
-            sums = run_layer(
-                Emitter(around),
-                self.layers[number],
-                grids[function],
-                lookup.indices,
-                lookup.table,
-                cast(TensorType[IntegerType], lookup.result.type),
-            )
+            around, table = Block(), data_of(lookup)
+            emit = Emitter(around)
+            if isinstance(lookup, Int8LinearOp):
+                given = emit.op(ToInt8Op(lookup.x, lookup.step), "activations").result
+                type_ = TensorType(i32, shape_of(lookup.result))
+            else:
+                given = lookup.indices
+                type_ = cast(TensorType[IntegerType], lookup.result.type)
+            layer = self.layers[number]
+            found = run_layer(emit, layer, grids[function], given, table, type_)
+            if isinstance(lookup, Int8LinearOp):
+                element = cast(AnyFloat, element_of(lookup.result))
+                scaled = DequantOp(found, lookup.scale, lookup.bias, element)
+                found = emit.op(scaled, lookup.result.name_hint).result
             for op in tuple(around.ops):
                 op.detach()
                 op.location = plan.op.location
                 cast(Block, lookup.parent).insert_op_before(op, lookup)
-            lookup.result.replace_all_uses_with(sums)
-            table = lookup.table
+            lookup.result.replace_all_uses_with(found)
             Rewriter.erase_op(lookup)
             if isinstance(table.owner, ConstantOp) and not table.uses:
                 # What stays in MRAM is sent from `@upmem_open`.
@@ -350,7 +381,7 @@ class ConvertLutToUpmemPass(ModulePass):
     groups: tuple[int, ...] = (1,)
     """Numbers of rank groups that the tuner compares, where no mapping says how many."""
 
-    def wanted(self, op: LookupOp | LinearOp, name: str) -> joint.Layer:
+    def wanted(self, op: Layered, name: str) -> joint.Layer:
         """The shape of a layer and the fields of its mapping that are given."""
         shape = shape_to_map(op)
         fixed: dict[str, Any] = parse_fields(self.mapping)
@@ -359,13 +390,14 @@ class ConvertLutToUpmemPass(ModulePass):
             if not isinstance(own, upmem.MappingAttr):
                 raise reject(op, f"{MAPPING} is a #upmem.mapping<…>, not {own}")
             fixed |= own.values
-        if constant_array(op.table) is None:
+        if constant_array(data_of(op)) is None:
             if fixed.get("residency") == "resident":
-                raise reject(op, "a table that is no constant cannot be resident: per_call")
+                what = "a weight" if isinstance(op, Int8LinearOp) else "a table"
+                raise reject(op, f"{what} that is no constant cannot be resident: per_call")
             fixed["residency"] = "per_call"
         return joint.Layer(name, shape, fixed)
 
-    def plans(self, ops: Sequence[LookupOp | LinearOp], machine: Machine) -> list[Plan]:
+    def plans(self, ops: Sequence[Layered], machine: Machine) -> list[Plan]:
         """The mapping of each layer: the fields that are given, the rest by the tuner."""
         layers: list[joint.Layer] = []
         for op in ops:
@@ -402,6 +434,6 @@ class ConvertLutToUpmemPass(ModulePass):
                 "target file of your own can have more"
             )
         machine = Machine.of(target, self.dpus)
-        layers = [layer for layer in op.walk() if isinstance(layer, LinearOp | LookupOp)]
+        layers = [layer for layer in op.walk() if isinstance(layer, Layered)]
         plans = self.plans(layers, machine)
         Converter(op, self.target, plans).convert(functions)

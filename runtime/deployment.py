@@ -13,8 +13,9 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
+from ..analysis.int8_layer import Int8Layer
 from ..analysis.lut_layer import LutLayer
-from ..dialects.lut_layers import lower_layer
+from ..dialects.lut_layers import lower_int8_layer, lower_layer
 from ..errors import CompileError
 from ..lowering.upmem_host_c import HostProgram
 from ..passes.convert_lut_to_upmem import ConvertLutToUpmemPass
@@ -43,12 +44,20 @@ class UpmemOptions:
             raise CompileError(f"dpus={self.dpus}: at least one is needed")
 
 
-def tables_module(layers: Sequence[LutLayer], rows: int) -> ModuleOp:
-    """Each layer as `lut.linear` in a function of its own, rows×H to rows×F in float32."""
+DeviceLayer = LutLayer | Int8Layer
+"""What runs on DPUs."""
+
+
+def tables_module(layers: Sequence[DeviceLayer], rows: int) -> ModuleOp:
+    """
+    Each layer as `lut.linear` or `lut.int8_linear` in a function of its own, rows×H to rows×F in
+    float32.
+    """
     functions: list[FuncOp] = []
     for number, layer in enumerate(layers):
         block = Block(arg_types=[TensorType(f32, (rows, layer.in_features))])
-        ops = lower_layer(layer, block.args[0])
+        lower = lower_int8_layer if isinstance(layer, Int8Layer) else lower_layer
+        ops = lower(layer, block.args[0])  # pyright: ignore[reportArgumentType]
         block.add_ops([*ops, ReturnOp(ops[-1].results[0])])
         types = [block.args[0].type], [ops[-1].results[0].type]
         functions.append(FuncOp(f"layer{number}", types, Region(block)))
@@ -56,7 +65,7 @@ def tables_module(layers: Sequence[LutLayer], rows: int) -> ModuleOp:
 
 
 def upmem_program(
-    layers: Sequence[LutLayer], name: str = "model", options: UpmemOptions | None = None
+    layers: Sequence[DeviceLayer], name: str = "model", options: UpmemOptions | None = None
 ) -> HostProgram:
     """
     The program of these layers, tiled for the machine.
@@ -65,7 +74,9 @@ def upmem_program(
     """
     options = options or UpmemOptions()
     if not layers:
-        raise CompileError(f"{name} has no layers of tables; inr.lut.convert makes them")
+        raise CompileError(
+            f"{name} has no layers of tables or int8 products; inr.lut.convert makes them"
+        )
     module = tables_module(layers, options.rows)
     module.verify()
     ConvertLutToUpmemPass(target=options.machine, dpus=options.dpus, mapping=options.mapping).apply(
@@ -76,7 +87,10 @@ def upmem_program(
 
 
 class DpuLinear(nn.Module):
-    """A layer of tables on DPUs: ...×H to ...×F. The search and the outputs are the host's."""
+    """
+    A layer of tables, or an int8 product, on DPUs: ...×H to ...×F. The search, or the rounding to
+    bytes, and the outputs are the host's.
+    """
 
     def __init__(self, model: UpmemModel, name: str, in_features: int, out_features: int):
         super().__init__()
@@ -111,7 +125,7 @@ def deploy(
     *,
     name: str = "model",
     options: UpmemOptions | None = None,
-    layers: Mapping[str, LutLayer] | None = None,
+    layers: Mapping[str, DeviceLayer] | None = None,
 ) -> nn.Module:
     """
     The same model with each converted layer running on DPUs, emulated or real, for inference.
@@ -132,7 +146,7 @@ def deploy(
 
 
 def place_on_dpus(
-    converted: nn.Module, model: UpmemModel, layers: Mapping[str, LutLayer]
+    converted: nn.Module, model: UpmemModel, layers: Mapping[str, DeviceLayer]
 ) -> nn.Module:
     """A copy of a converted model whose layers run on a program that is open on DPUs."""
     deployed = copy.deepcopy(converted)

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..analysis.int8_layer import LIMIT
 from ..analysis.upmem_mapping import STACK_BYTES
 from ..analysis.upmem_target import UpmemTarget, find_target
 from ..errors import CompileError
@@ -138,12 +139,19 @@ class UpmemModel:
         return out
 
     def sums(self, layer: str, indices: ArrayLike) -> NDArray[np.int32]:
-        """Sums N×F that indices N×CB select, computed by the DPUs."""
+        """
+        Sums N×F that indices N×CB select, or those of an int8 product of activations N×H, computed
+        by the DPUs.
+        """
         number = self._number(layer)
         shape = self.host.layers[number].geometry.shape
-        codes = np.ascontiguousarray(indices, dtype=np.uint8)
+        kind = np.int8 if shape.is_product else np.uint8
+        codes = np.ascontiguousarray(indices, dtype=kind)
         if codes.ndim != 2 or codes.shape[1] != shape.codebooks:
-            raise CompileError(f"{layer}: indices of N×{shape.codebooks}, not {codes.shape}")
+            what = "activations" if shape.is_product else "indices"
+            raise CompileError(f"{layer}: {what} of N×{shape.codebooks}, not {codes.shape}")
+        if shape.is_product and codes.size and int(codes.min()) < -LIMIT:
+            raise CompileError(f"{layer}: an activation of {codes.min()}; they lie within ±{LIMIT}")
         out = np.empty((codes.shape[0], shape.features), dtype=np.int32)
         self._call("inr_lut_sums", number, codes, out)
         return out

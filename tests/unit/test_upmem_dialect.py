@@ -65,9 +65,7 @@ def test_a_field_is_given_once() -> None:
 
 def test_a_mapping_attribute_knows_its_fields() -> None:
     """Built in Python, it is held against the same rules."""
-    with pytest.raises(
-        VerifyException, match="variant is one of scalar32, swar16, swar8, int8, not u"
-    ):
+    with pytest.raises(VerifyException, match="scalar32, swar16, swar8, int8, not u"):
         upmem.MappingAttr.of({"variant": "u"})
 
 

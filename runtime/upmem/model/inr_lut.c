@@ -142,6 +142,22 @@ static void pack_rows(const inr_lut_layer *layer, const uint8_t *indices, uint32
     }
 }
 
+/*
+ * Activations as bytes: x * (1 / step) rounded to float, then to an integer, halves to even, within
+ * +-127; NaN is 0. Adding 1.5 * 2^23 leaves no room for what is behind the point.
+ */
+static void round_rows(const inr_lut_layer *layer, float step, const float *x, uint32_t count,
+                       uint8_t *out)
+{
+    const float inverse = 1.0f / step, shift = 12582912.0f;
+    for (size_t i = 0; i < (size_t)count * layer->inputs; i++) {
+        float value = x[i] * inverse;
+        value = value == value ? value : 0.0f;
+        value = value < -127.0f ? -127.0f : value > 127.0f ? 127.0f : value;
+        out[i] = (uint8_t)(int8_t)(value + shift - shift);
+    }
+}
+
 /* Sums of all DPUs, tile by tile of columns, as rows; codebook parts are added. */
 static void unpack_sums(const inr_lut_layer *layer, const uint8_t *gathered, uint32_t rows,
                         int32_t *sums)
@@ -320,16 +336,20 @@ int inr_lut_run(inr_lut_model *model, uint32_t number, const float *x, size_t ro
     const inr_lut_layer *layer = layer_of(model, number);
     if (layer == NULL)
         return -1;
-    if (layer->scale.bytes == 0 || layer->points.bytes == 0)
-        return fail("%s has no search or no scale in the program; only its sums can be had",
-                    layer->name);
+    if (layer->scale.bytes == 0 || (layer->product ? layer->steps : layer->points).bytes == 0)
+        return fail("%s has no %s or no scale in the program; only its sums can be had",
+                    layer->name, layer->product ? "step" : "search");
+    const float *steps = array_of(model, layer->steps);
     for (size_t done = 0; done < rows; done += layer->rows) {
         uint32_t batch = rows - done < layer->rows ? (uint32_t)(rows - done) : layer->rows;
         const float *from = x + done * layer->inputs;
         for (uint32_t r = 0; r < batch; r += SEARCH_ROWS) {
             uint32_t count = least(SEARCH_ROWS, batch - r);
-            if (inr_search_rows(&model->searches[number], from + (size_t)r * layer->inputs, count,
-                                model->found, 0, INR_SEARCH_BEST))
+            const float *row = from + (size_t)r * layer->inputs;
+            if (layer->product)
+                round_rows(layer, steps[0], row, count, model->found);
+            else if (inr_search_rows(&model->searches[number], row, count, model->found, 0,
+                                     INR_SEARCH_BEST))
                 return fail("%s: no memory for the search", layer->name);
             pack_rows(layer, model->found, r, count, stride_of(layer, batch), model->packed);
         }
@@ -347,7 +367,7 @@ int inr_lut_sums(inr_lut_model *model, uint32_t number, const uint8_t *indices, 
     if (layer == NULL)
         return -1;
     for (size_t i = 0; i < rows * layer->codebooks; i++)
-        if (indices[i] >= layer->centroids)
+        if (!layer->product && indices[i] >= layer->centroids)
             return fail("%s: index %u of %u centroids", layer->name, indices[i], layer->centroids);
     for (size_t done = 0; done < rows; done += layer->rows) {
         uint32_t batch = rows - done < layer->rows ? (uint32_t)(rows - done) : layer->rows;

@@ -39,11 +39,16 @@ typedef struct {
     uint32_t codebook_tile, feature_tile; /* c_m, f_m: what lies together in MRAM */
     uint32_t idx_bits, idx_scale;         /* an index of 16 bits is multiplied by idx_scale */
     uint32_t sum_bytes;                   /* 4 or 2 */
+    /*
+     * An int8 product: `codebooks` are inputs, activations rounded to bytes stand where indices
+     * would, `table` has the weights, `steps` the one step of the activations.
+     */
+    int product;
     const char *table_symbol;
     uint32_t table_bytes; /* of a DPU */
     int resident;         /* the table stays on the DPUs, or comes with every call */
     /* in the weights file */
-    inr_lut_array table;     /* split_cb * lp tables as DPUs read them */
+    inr_lut_array table;     /* split_cb * lp tables, or weights, as DPUs read them */
     inr_lut_array points;    /* codebooks x centroids x vec, int16, on the grid of the search */
     inr_lut_array steps;     /* codebooks, float */
     inr_lut_array scale;     /* features, float */
@@ -74,7 +79,8 @@ void inr_lut_close(inr_lut_model *model);
 /* y (rows x features) = layer(x (rows x inputs)). */
 int inr_lut_run(inr_lut_model *model, uint32_t layer, const float *x, size_t rows, float *y);
 
-/* The sums (rows x features) that indices (rows x codebooks) select. */
+/* The sums (rows x features) that indices, or the activations of a product, select (rows x
+   codebooks). */
 int inr_lut_sums(inr_lut_model *model, uint32_t layer, const uint8_t *indices, size_t rows,
                  int32_t *sums);
 
