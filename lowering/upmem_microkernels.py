@@ -163,7 +163,12 @@ class MicroKernel:
         ]
 
     def _widen(self, word: str) -> list[str]:
-        return [f"even[w] += {word} & {EVEN_LANES};", f"rest[w] += {word} >> 8;"]
+        return [
+            f"even[w] += {word} & {EVEN_LANES};",
+            f"rest[w] += {word} >> 8;",
+            # Not to be added to the next one first: two shifts would then meet in one addition.
+            '__asm__("" : "+r"(rest[w]));',
+        ]
 
     def _lanes(self) -> list[str]:
         flush = [
