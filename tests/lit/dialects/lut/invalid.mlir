@@ -526,3 +526,45 @@ func.func @linear_acc(%x: tensor<8x10xf64>, %c: tensor<3x16x4xi16>, %s: tensor<3
   %0 = lut.linear %x : tensor<8x10xf64> search %c : tensor<3x16x4xi16> steps %s : tensor<3xf32> table %t : tensor<3x16x5xi8> scale %scale : tensor<5xf32> spec <vec = 4, k = 16, cb = 3> quant <bits = 8> error <vq_rel_mse = 0.1, rel_mse = 0.1, q_bound = 0.0, acc = [-380, 380]> -> tensor<8x5xf64>
   func.return
 }
+
+// -----
+
+// CHECK: a step of 0; it is a positive number
+func.func @to_int8_step(%x: tensor<8x10xf64>) {
+  %s = arith.constant dense<0.0> : tensor<1xf32>
+  %0 = lut.to_int8 %x by %s : (tensor<8x10xf64>, tensor<1xf32>) -> tensor<8x10xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: a weight of 11 rows for 10 inputs
+func.func @int8_rows(%x: tensor<8x10xf64>, %s: tensor<1xf32>, %w: tensor<11x5xi8>, %scale: tensor<5xf32>) {
+  %0 = lut.int8_linear %x : tensor<8x10xf64> step %s : tensor<1xf32> weight %w : tensor<11x5xi8> scale %scale : tensor<5xf32> -> tensor<8x5xf64>
+  func.return
+}
+
+// -----
+
+// CHECK: a weight is -128; they lie within ±127
+func.func @int8_weight(%x: tensor<8x10xf64>, %s: tensor<1xf32>, %scale: tensor<5xf32>) {
+  %w = arith.constant dense<-128> : tensor<10x5xi8>
+  %0 = lut.int8_linear %x : tensor<8x10xf64> step %s : tensor<1xf32> weight %w : tensor<10x5xi8> scale %scale : tensor<5xf32> -> tensor<8x5xf64>
+  func.return
+}
+
+// -----
+
+// CHECK: products of 133145 inputs overflow i32; at most 133144 do not
+func.func @int8_overflow(%x: tensor<8x133145xf64>, %s: tensor<1xf32>, %w: tensor<133145x5xi8>, %scale: tensor<5xf32>) {
+  %0 = lut.int8_linear %x : tensor<8x133145xf64> step %s : tensor<1xf32> weight %w : tensor<133145x5xi8> scale %scale : tensor<5xf32> -> tensor<8x5xf64>
+  func.return
+}
+
+// -----
+
+// CHECK: the scale has shape 1, not 5
+func.func @int8_scale(%x: tensor<8x10xf64>, %s: tensor<1xf32>, %w: tensor<10x5xi8>) {
+  %0 = lut.int8_linear %x : tensor<8x10xf64> step %s : tensor<1xf32> weight %w : tensor<10x5xi8> scale %s : tensor<1xf32> -> tensor<8x5xf64>
+  func.return
+}

@@ -79,3 +79,14 @@ func.func @constants() -> (tensor<1x3xui8>, tensor<7x2x8xi16>) {
   %1 = arith.constant {inr.name = "fc1.centroids"} dense<-2> : tensor<7x2x8xi16>
   func.return %0, %1 : tensor<1x3xui8>, tensor<7x2x8xi16>
 }
+
+// CHECK-LABEL: func.func @bytes
+func.func @bytes(%x: tensor<8x10xf64>, %step: tensor<1xf32>, %w: tensor<10x5xi8>, %scale: tensor<5xf32>, %b: tensor<5xf32>) {
+  // CHECK: lut.to_int8 %{{.*}} by %{{.*}} : (tensor<8x10xf64>, tensor<1xf32>) -> tensor<8x10xi8>
+  %0 = lut.to_int8 %x by %step : (tensor<8x10xf64>, tensor<1xf32>) -> tensor<8x10xi8>
+  // CHECK-NEXT: lut.int8_linear layer "fc1" %{{.*}} : tensor<8x10xf64> step %{{.*}} : tensor<1xf32> weight %{{.*}} : tensor<10x5xi8> scale %{{.*}} : tensor<5xf32> bias %{{.*}} : tensor<5xf32> -> tensor<8x5xf64>
+  %1 = lut.int8_linear layer "fc1" %x : tensor<8x10xf64> step %step : tensor<1xf32> weight %w : tensor<10x5xi8> scale %scale : tensor<5xf32> bias %b : tensor<5xf32> -> tensor<8x5xf64>
+  // CHECK-NEXT: lut.int8_linear %{{.*}} : tensor<8x10xf64> step %{{.*}} : tensor<1xf32> weight %{{.*}} : tensor<10x5xi8> scale %{{.*}} : tensor<5xf32> -> tensor<8x5xf32>
+  %2 = lut.int8_linear %x : tensor<8x10xf64> step %step : tensor<1xf32> weight %w : tensor<10x5xi8> scale %scale : tensor<5xf32> -> tensor<8x5xf32>
+  func.return
+}

@@ -911,3 +911,129 @@ upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @tab
   %me = upmem.tasklet_id
   upmem.lut_accumulate swar16 %i[%c0] count %c4 of %t[%c0] into %a[%me] fresh %true codebooks 4 columns 8 centroids 16 idx_bits 8 bias 128 : memref<64xi8, #upmem.wram>, memref<512xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
 }
+
+// -----
+
+// CHECK: columns come in fours: 6 do not
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<1024xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<1024xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 8, f_l = 8, c_l = 8, order = nfc, load = coarse, tasklets = 2, variant = int8, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %w = upmem.wram_buffer at 64 : memref<64xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 128 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  upmem.int8_accumulate %i[%c0] pitch %c8 rows %c8 count %c8 of %w[%c0] into %a[%c0] pitch %c32 fresh %true inputs 8 columns 6 : memref<64xi8, #upmem.wram>, memref<64xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
+}
+
+// -----
+
+// CHECK: inputs come in turns of 4: 6 do not
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<1024xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<1024xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 8, f_l = 8, c_l = 8, order = nfc, load = coarse, tasklets = 2, variant = int8, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %w = upmem.wram_buffer at 64 : memref<64xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 128 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  upmem.int8_accumulate %i[%c0] pitch %c8 rows %c8 count %c8 of %w[%c0] into %a[%c0] pitch %c32 fresh %true inputs 6 columns 8 : memref<64xi8, #upmem.wram>, memref<64xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
+}
+
+// -----
+
+// CHECK: products of 133148 inputs overflow 32 bits (R9): at most 133144
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<1024xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<1024xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 8, f_l = 8, c_l = 8, order = nfc, load = coarse, tasklets = 2, variant = int8, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %w = upmem.wram_buffer at 64 : memref<64xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 128 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  upmem.int8_accumulate %i[%c0] pitch %c8 rows %c8 count %c8 of %w[%c0] into %a[%c0] pitch %c32 fresh %true inputs 133148 columns 8 : memref<64xi8, #upmem.wram>, memref<64xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
+}
+
+// -----
+
+// CHECK: weights lie in #upmem.wram, not memref<512xi8, #upmem.mram>
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<1024xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<1024xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 8, f_l = 8, c_l = 8, order = nfc, load = coarse, tasklets = 2, variant = int8, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %w = upmem.wram_buffer at 64 : memref<64xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 128 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  upmem.int8_accumulate %i[%c0] pitch %c8 rows %c8 count %c8 of %table[%c0] into %a[%c0] pitch %c32 fresh %true inputs 8 columns 8 : memref<64xi8, #upmem.wram>, memref<512xi8, #upmem.mram> into memref<64xi32, #upmem.wram>
+}
+
+// -----
+
+// CHECK: sums are i16 or i32, not i8
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<1024xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<1024xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 8, f_l = 8, c_l = 8, order = nfc, load = coarse, tasklets = 2, variant = int8, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %w = upmem.wram_buffer at 64 : memref<64xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 128 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  upmem.int8_accumulate %i[%c0] pitch %c8 rows %c8 count %c8 of %w[%c0] into %i[%c0] pitch %c8 fresh %true inputs 8 columns 8 : memref<64xi8, #upmem.wram>, memref<64xi8, #upmem.wram> into memref<64xi8, #upmem.wram>
+}
+
+// -----
+
+// CHECK: the pitch of sums is a multiple of 4, and no more than a multiple of 1 is proved (R5)
+upmem.symbol @index : memref<128xi8, #upmem.mram>
+upmem.symbol @table : memref<512xi8, #upmem.mram>
+upmem.symbol @sums : memref<1024xi8, #upmem.mram>
+upmem.kernel @layer(%index = @index : memref<128xi8, #upmem.mram>, %table = @table : memref<512xi8, #upmem.mram>, %sums = @sums : memref<1024xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 8, f_l = 8, c_l = 8, order = nfc, load = coarse, tasklets = 2, variant = int8, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %w = upmem.wram_buffer at 64 : memref<64xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 128 : memref<64xi32, #upmem.wram>
+  %me = upmem.tasklet_id
+  upmem.int8_accumulate %i[%c0] pitch %c8 rows %c8 count %c8 of %w[%c0] into %a[%c0] pitch %me fresh %true inputs 8 columns 8 : memref<64xi8, #upmem.wram>, memref<64xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
+}

@@ -103,3 +103,23 @@ func.func @close(%grid: !upmem.grid<dpus = 2, groups = 1, tasklets = 2>) {
   upmem.free %grid : !upmem.grid<dpus = 2, groups = 1, tasklets = 2>
   func.return
 }
+
+upmem.symbol @activations : memref<128xi8, #upmem.mram>
+upmem.symbol @weights : memref<512xi8, #upmem.mram>
+upmem.symbol @products : memref<1024xi8, #upmem.mram>
+// CHECK: upmem.kernel @product(
+// CHECK: shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127>
+upmem.kernel @product(%index = @activations : memref<128xi8, #upmem.mram>, %table = @weights : memref<512xi8, #upmem.mram>, %sums = @products : memref<1024xi8, #upmem.mram>)
+    target #upmem.target<"v1A">
+    mapping #upmem.mapping<ip = 2, lp = 1, n_m = 8, f_m = 8, c_m = 8, f_l = 8, c_l = 8, order = nfc, load = coarse, tasklets = 2, variant = int8, idx_bits = 8, out = i32, residency = resident, groups = 1, split_cb = 1>
+    shape #upmem.shape<rows = 16, codebooks = 8, centroids = 1, features = 8, bits = 8, activation = 127> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %true = arith.constant true
+  %i = upmem.wram_buffer at 0 : memref<64xi8, #upmem.wram>
+  %w = upmem.wram_buffer at 64 : memref<64xi8, #upmem.wram>
+  %a = upmem.wram_buffer at 128 : memref<64xi32, #upmem.wram>
+  // CHECK: upmem.int8_accumulate %{{.*}}[%{{.*}}] pitch %{{.*}} rows %{{.*}} count %{{.*}} of %{{.*}}[%{{.*}}] into %{{.*}}[%{{.*}}] pitch %{{.*}} fresh %{{.*}} inputs 8 columns 8 : memref<64xi8, #upmem.wram>, memref<64xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
+  upmem.int8_accumulate %i[%c0] pitch %c8 rows %c8 count %c8 of %w[%c0] into %a[%c0] pitch %c32 fresh %true inputs 8 columns 8 : memref<64xi8, #upmem.wram>, memref<64xi8, #upmem.wram> into memref<64xi32, #upmem.wram>
+}
