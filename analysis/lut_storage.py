@@ -4,7 +4,8 @@ Layers of tables on disk: a folder with the arrays as safetensors and a manifest
     manifest.json       format, version, the arrays' file and digest; for each layer its name, its
                         shape, what its sums span, and notes that nothing here reads
     tables.safetensors  `<layer>/centroids`, `/steps`, `/table`, `/scale`, `/bias`, `/channels`,
-                        `/residual`, as in `LutLayer`
+                        `/residual`, as in `LutLayer`; of an int8 product (`"kind": "int8"` in its
+                        entry) `/weight`, `/step`, `/scale`, `/bias`, as in `Int8Layer`
 
 Floats in the manifest are for people; every number that a layer computes with is in the arrays.
 """
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CompileError
+from .int8_layer import Int8Layer
 from .lut_layer import LutLayer
 
 FORMAT = "inr-lut"
@@ -38,11 +40,12 @@ _NEEDED = {
     "scale": np.float32,
 }
 _OPTIONAL = {"bias": np.float32, "channels": np.int32, "residual": np.float32}
+_PRODUCT = {"weight": np.int8, "step": np.float32, "scale": np.float32}
 
 
 def write_layers(
     folder: Path,
-    layers: Sequence[LutLayer],
+    layers: Sequence[LutLayer | Int8Layer],
     notes: Mapping[str, Mapping[str, Any]] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> None:
@@ -62,8 +65,8 @@ def write_layers(
     arrays = {
         f"{layer.name}/{field}": np.ascontiguousarray(value)
         for layer in layers
-        for field in (*_NEEDED, *_OPTIONAL)
-        if (value := getattr(layer, field)) is not None
+        for field, value in _arrays(layer).items()
+        if value is not None
     }
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -110,10 +113,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def read_layers(folder: Path) -> list[LutLayer]:
     """
-    The layers of a folder, bit for bit what was written.
+    The layers of tables of a folder, bit for bit what was written.
 
     Raises CompileError where files are missing, damaged, or do not fit together.
     """
+    return [layer for layer in read_all_layers(folder) if isinstance(layer, LutLayer)]
+
+
+def read_all_layers(folder: Path) -> list[LutLayer | Int8Layer]:
+    """As `read_layers`, with int8 products, in the order in which they were written."""
     manifest = read_manifest(folder)
     path = folder / TABLES
     if not path.exists():
@@ -121,28 +129,59 @@ def read_layers(folder: Path) -> list[LutLayer]:
     if manifest.get("sha256") != _digest(path):
         raise CompileError(f"{path} is not the file that {MANIFEST} was written with")
     arrays = cast(dict[str, NDArray[Any]], _library("load_file")(path))
-    layers: list[LutLayer] = []
+    layers: list[LutLayer | Int8Layer] = []
     for entry in cast(list[dict[str, Any]], manifest["layers"]):
         try:
             name, width, bits = str(entry["name"]), int(entry["in_features"]), int(entry["bits"])
         except (KeyError, TypeError, ValueError) as error:
             raise CompileError(f"{folder / MANIFEST}: a layer without {error}") from error
-        parts: dict[str, NDArray[Any] | None] = {}
-        for field, kind in {**_NEEDED, **_OPTIONAL}.items():
+        product = entry.get("kind") == "int8"
+        needed: dict[str, Any] = _PRODUCT if product else _NEEDED
+        optional: dict[str, Any] = {"bias": np.float32} if product else _OPTIONAL
+        parts: dict[str, Any] = {}
+        for field, kind in {**needed, **optional}.items():
             array = arrays.get(f"{name}/{field}")
-            if array is None and field in _NEEDED:
+            if array is None and field in needed:
                 raise CompileError(f"{path}: no array {name}/{field}")
             if array is not None and array.dtype != kind:
                 raise CompileError(
                     f"{path}: {name}/{field} is {array.dtype}, not {np.dtype(kind).name}"
                 )
             parts[field] = array
-        layers.append(LutLayer(name, width, bits=bits, **cast(Any, parts)))
+        if product:
+            if parts["step"].shape != (1,):
+                raise CompileError(f"{path}: {name}/step is one number")
+            parts["step"] = float(parts["step"][0])
+            layers.append(Int8Layer(name, **parts))
+        else:
+            layers.append(LutLayer(name, width, bits=bits, **parts))
     return layers
 
 
-def _described(layer: LutLayer) -> dict[str, Any]:
+def _arrays(layer: LutLayer | Int8Layer) -> dict[str, NDArray[Any] | None]:
+    """The arrays of a layer by their names in the file."""
+    if isinstance(layer, Int8Layer):
+        return {
+            "weight": layer.weight,
+            "step": np.array([layer.step], dtype=np.float32),
+            "scale": layer.scale,
+            "bias": layer.bias,
+        }
+    return {field: getattr(layer, field) for field in (*_NEEDED, *_OPTIONAL)}
+
+
+def _described(layer: LutLayer | Int8Layer) -> dict[str, Any]:
     low, high = layer.range
+    if isinstance(layer, Int8Layer):
+        return {
+            "name": layer.name,
+            "kind": "int8",
+            "in_features": layer.in_features,
+            "out_features": layer.out_features,
+            "bits": 8,
+            "bias": layer.bias is not None,
+            "sums": [low, high],
+        }
     return {
         "name": layer.name,
         "in_features": layer.in_features,

@@ -18,11 +18,13 @@ try:
 except ImportError:
     raise CompileError("inr.lut needs PyTorch: pip install 'inr-opt[torch,lut]'") from None
 
+from ..analysis.int8_layer import Int8Layer
 from ..analysis.lut_codebooks import LutSettings
 from ..analysis.lut_layer import LutLayer
 from .auto import Chosen, Option
 from .calibrate import Step, calibrate
 from .convert import convert
+from .int8 import Int8Linear, int8_layers
 from .linear import LutLinear, layers
 from .policy import Auto, LutWarning, Policy
 from .report import LayerReport, LutReport, report
@@ -32,6 +34,8 @@ __all__ = [
     "Auto",
     "Chosen",
     "CompileError",
+    "Int8Layer",
+    "Int8Linear",
     "LayerReport",
     "LutLayer",
     "LutLinear",
@@ -43,6 +47,7 @@ __all__ = [
     "Step",
     "calibrate",
     "convert",
+    "int8_layers",
     "layers",
     "load",
     "report",

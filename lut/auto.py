@@ -11,23 +11,24 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..analysis.lut_codebooks import LutSettings
-from ..analysis.lut_cost import layer_cost
+from ..analysis.int8_layer import Int8Layer
+from ..analysis.lut_cost import Choice, layer_cost
 from ..analysis.lut_select import Candidate, select_layers
 from ..errors import CompileError
 from .capture import Floats, inputs_of
 from .fitting import Store, fit
+from .int8 import Int8Linear, int8_error, made_int8
 from .linear import LutLinear
 from .measure import Metric, OutputError
-from .policy import Auto, Policy, select
+from .policy import Auto, Converted, Policy, select
 from .progress import Tell
 from .sites import Site, open_up, replace, row_mask, run, sites
 
 TRIES = 8
 """How often a choice whose measured error is over the budget is made again with less."""
 
-Choice = LutSettings | None
-"""How a layer is computed: as tables, or as it is."""
+Kept = str | Int8Layer
+"""A layer that was made: the key of tables in the store, or a product of bytes."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class Option:
 class Chosen:
     """The outcome of an automatic policy, and what it was chosen from."""
 
-    settings: dict[str, LutSettings]
-    """The layers that become tables."""
+    settings: dict[str, Converted]
+    """The layers that become tables, or products of bytes."""
     options: dict[str, list[Option]]
     """Of every selected layer, the first being the layer as it is."""
     error: float
@@ -97,7 +98,7 @@ def choose(
     judge = _Judge(opened, held, plan.metric)
     widths = {site.name: site for site in places}
     options: dict[str, list[Option]] = {}
-    kept: dict[tuple[str, Choice], str] = {}
+    kept: dict[tuple[str, Choice], Kept] = {}
 
     def running(share: float) -> None:
         tell((len(options) + share) / (len(places) + 1), "running the model")
@@ -125,7 +126,9 @@ def choose(
         whole = measured(picked, names)
     else:
         picked, whole = _under(candidates, plan.error, lambda found: measured(found, names))
-    settings = {n: o.choice for n, o in zip(names, picked, strict=True) if o.choice is not None}
+    settings: dict[str, Converted] = {
+        n: o.choice for n, o in zip(names, picked, strict=True) if o.choice is not None
+    }
     if not settings:
         least = min(o.error for found in candidates for o in found if o.choice is not None)
         why = f"an error of {plan.error}; the tables of one layer alone make {least:.3g} or more"
@@ -170,15 +173,22 @@ def _options(
     plan: Auto,
     judge: _Judge,
     store: Store,
-    kept: dict[tuple[str, Choice], str],
+    kept: dict[tuple[str, Choice], Kept],
 ) -> list[Option]:
-    """The options of one layer, the layer as it is first; `kept` gets the keys of their tables."""
+    """
+    The options of one layer, the layer as it is first; `kept` gets the keys of their tables, and
+    the products of bytes themselves.
+    """
     module = opened.get_submodule(name)
-    own: dict[LutSettings, float] = {}
+    own: dict[Converted, float] = {}
     for choice in dict.fromkeys(plan.choices):
-        _, error, kept[name, choice] = fit(name, x, module, choice, store)
-        own[choice] = error.rel_mse
-    shares: dict[LutSettings, float] = {}
+        if choice == "int8":
+            kept[name, choice] = layer = made_int8(name, x, module)
+            own[choice] = int8_error(layer, x, module)
+        else:
+            _, error, kept[name, choice] = fit(name, x, module, choice, store)
+            own[choice] = error.rel_mse
+    shares: dict[Converted, float] = {}
     if plan.sensitivity == "measured":
         shares = {choice: judge.of(store, {name: kept[name, choice]}) for choice in own}
     else:
@@ -203,10 +213,13 @@ class _Judge:
         with torch.no_grad():
             self._outputs = [run(opened, batch) for batch in held]
 
-    def of(self, store: Store, keys: Mapping[str, str]) -> float:
-        """The error with these layers as tables; the model is the original again afterwards."""
+    def of(self, store: Store, keys: Mapping[str, Kept]) -> float:
+        """The error with these layers converted; the model is the original again afterwards."""
         error = OutputError(self._metric)
-        tables = {name: LutLinear(store.layer(key)) for name, key in keys.items()}
+        tables = {
+            name: Int8Linear(key) if isinstance(key, Int8Layer) else LutLinear(store.layer(key))
+            for name, key in keys.items()
+        }
         originals = {name: self._model.get_submodule(name) for name in tables}
         model = self._model
         for name, lut in tables.items():

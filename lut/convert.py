@@ -11,14 +11,14 @@ from typing import Any
 
 from torch import nn
 
-from ..analysis.lut_codebooks import LutSettings
 from ..errors import CompileError
 from .auto import Chosen, choose, split_batches
 from .capture import Floats, inputs_of, watching
 from .fitting import Store, fit
+from .int8 import Int8Linear, made_int8
 from .linear import LutLinear, layers
 from .measure import compare
-from .policy import Auto, LutWarning, Policy
+from .policy import Auto, Converted, LutWarning, Policy
 from .progress import Tell, following
 from .report import warning
 from .sites import as_batches, bias_of, copied, open_up, replace, run, sites, weight_of
@@ -50,7 +50,8 @@ def convert(
 ) -> nn.Module:
     """
     A copy of `model`, in eval mode and with the same forward signature, whose selected linear
-    layers are `LutLinear`. The model itself is left alone.
+    layers are `LutLinear`, or `Int8Linear` where the policy says "int8". The model itself is left
+    alone.
 
     `calibration` is an iterable of batches, a batch being a tensor, a tuple of positional or a
     mapping of keyword arguments. Of each layer's inputs `rows` rows are kept, a uniform sample
@@ -125,7 +126,7 @@ def _fitted(
     model: nn.Module,
     batches: Sequence[Any],
     widths: dict[str, int],
-    settings: Mapping[str, LutSettings],
+    settings: Mapping[str, Converted],
     store: Store,
     tell: Tell,
     rows: int,
@@ -133,8 +134,8 @@ def _fitted(
     seed: int,
     sequential: bool,
 ) -> nn.Module:
-    """`model`, opened up, with its layers replaced by tables."""
-    made: list[tuple[nn.Module, LutLinear]] = []
+    """`model`, opened up, with its layers replaced by tables or products of bytes."""
+    made: list[tuple[nn.Module, nn.Module]] = []
 
     def running(share: float) -> None:
         tell((len(made) + share) / (len(widths) + 1), "running the model")
@@ -145,9 +146,13 @@ def _fitted(
     ):
         tell((len(made) + 1) / (len(widths) + 1), name)
         module = model.get_submodule(name)
-        layer, found, _ = fit(name, x, module, settings[name], store)
-        new = LutLinear(layer, weight_of(module), bias_of(module))
-        new.fitted = found
+        choice = settings[name]
+        if choice == "int8":
+            new = Int8Linear(made_int8(name, x, module), weight_of(module))
+        else:
+            layer, found, _ = fit(name, x, module, choice, store)
+            new = LutLinear(layer, weight_of(module), bias_of(module))
+            new.fitted = found
         made.append((module, new))
         if sequential:
             model = replace(model, module, new)

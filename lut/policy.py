@@ -6,13 +6,17 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..analysis.lut_codebooks import Fit, LutSettings
+from ..analysis.lut_cost import Choice
 from ..errors import CompileError
 from .sites import Site
 
 Patterns = str | Sequence[str]
+
+Converted = LutSettings | Literal["int8"]
+"""What a layer becomes: tables of these settings, or a product of bytes."""
 
 _FIELDS = {f.name for f in fields(LutSettings)}
 
@@ -29,7 +33,8 @@ class Policy:
     `include` and `exclude` are regular expressions (one, or several) searched for in the layers'
     names: `"attention"` selects every layer with that in its name, `r"^encoder\\.layers\\.0\\."`
     the first block. `overrides` maps such a pattern to settings that differ (`{"fc2": {"vec":
-    2}}`), or to None for layers that stay as they are; where several match, later ones win.
+    2}}`), to "int8" for layers that become products of bytes (`Int8Linear`), or to None for layers
+    that stay as they are; where several match, later ones win.
 
     Raises CompileError for settings out of range and patterns that are none.
     """
@@ -43,15 +48,22 @@ class Policy:
     include: Patterns = ".*"
     exclude: Patterns = ()
     seed: int = 0
-    overrides: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    overrides: Mapping[str, Mapping[str, Any] | Literal["int8"] | None] = field(
+        default_factory=dict
+    )
     holdout: float = 0.2
 
     def __post_init__(self) -> None:
         base = self.settings
         for pattern, changes in self.overrides.items():
             _compiled(pattern)
-            if changes is None:
+            if changes is None or changes == "int8":
                 continue
+            if isinstance(changes, str):
+                raise CompileError(
+                    f"override {pattern!r}: {changes!r}; settings, 'int8', or None for a layer as "
+                    "it is"
+                )
             if unknown := sorted(set(changes) - _FIELDS):
                 raise CompileError(
                     f"override {pattern!r}: no setting is named {', '.join(unknown)}; there are "
@@ -75,19 +87,23 @@ class Policy:
             self.holdout,
         )
 
-    def settings_of(self, name: str) -> LutSettings | None:
-        """The settings of a selected layer; None if an override leaves it as it is."""
+    def settings_of(self, name: str) -> Choice:
+        """The settings of a selected layer, "int8", or None if it stays as it is."""
         settings = self.settings
-        dense = False
+        otherwise: Literal["int8"] | None = None
+        tables = True
         for pattern, changes in self.overrides.items():
-            if _compiled(pattern).search(name):
-                dense = changes is None
-                settings = replace(settings, **(changes or {}))
-        return None if dense else settings
+            if not _compiled(pattern).search(name):
+                continue
+            if tables := isinstance(changes, Mapping):
+                settings = replace(settings, **changes)
+            else:
+                otherwise = cast("Literal['int8'] | None", changes)
+        return settings if tables else otherwise
 
-    def choose(self, sites: Sequence[Site]) -> dict[str, LutSettings]:
-        """The settings of each layer that becomes tables; CompileError if there is none."""
-        chosen = {
+    def choose(self, sites: Sequence[Site]) -> dict[str, Converted]:
+        """What each layer that is converted becomes; CompileError if there is none."""
+        chosen: dict[str, Converted] = {
             site.name: settings
             for site in select(sites, self.include, self.exclude)
             if (settings := self.settings_of(site.name)) is not None
@@ -110,24 +126,25 @@ CHOICES = (
 @dataclass(frozen=True)
 class Auto:
     """
-    For each layer one of `choices` or the layer as it is, by an exact knapsack: the least cost
+    For each layer one of `choices` (settings, or "int8" for a product of bytes) or the layer as it
+    is, by an exact knapsack: the least cost
     with an error of at most `error`, or the least error with a cost of at most `cost`. One of the
     two is given.
 
     The error is ‖y - ŷ‖²/‖y‖² of the model's output, or what `metric(output, reference_output)`
     says (a number, 0 for equal). It is taken as the sum of the layers' shares, as small errors
     that know nothing of each other add up. A layer's share is the model's error with this layer
-    alone as tables, measured on calibration batches that its tables are not fitted to.
+    alone converted, measured on calibration batches that its tables are not fitted to.
     `sensitivity` says how often: "measured" for every choice; "proxy" once a layer, with the choice
     of middle error, and in proportion to the layer's own held-out error for the others.
 
-    Costs are seconds by `layer_cost(rows, H, F, choice)`, `choice` being LutSettings or None for
-    the layer as it is; by default those of `analysis.lut_cost`. `cost` may be a policy or settings:
-    what converting every selected layer so would cost. `rows` is the number of rows that the
-    model is run on at once.
+    Costs are seconds by `layer_cost(rows, H, F, choice)`, `choice` being LutSettings, "int8", or
+    None for the layer as it is; by default those of `analysis.lut_cost`. `cost` may be a policy or
+    settings: what converting every selected layer so would cost. `rows` is the number of rows that
+    the model is run on at once.
     """
 
-    choices: Sequence[LutSettings] = CHOICES
+    choices: Sequence[Converted] = CHOICES
     error: float | None = None
     cost: float | Policy | LutSettings | None = None
     rows: int = 4096
@@ -135,7 +152,7 @@ class Auto:
     exclude: Patterns = ()
     sensitivity: Literal["proxy", "measured"] = "proxy"
     metric: Callable[[Any, Any], float] | None = None
-    layer_cost: Callable[[int, int, int, LutSettings | None], float] | None = None
+    layer_cost: Callable[[int, int, int, Choice], float] | None = None
     holdout: float = 0.2
     """The share of calibration batches that sensitivities are measured on."""
     seed: int = 0
@@ -145,6 +162,9 @@ class Auto:
             raise CompileError("an automatic policy needs a budget: either error= or cost=")
         if not self.choices:
             raise CompileError("an automatic policy without choices")
+        for choice in self.choices:
+            if choice != "int8" and not isinstance(choice, LutSettings):
+                raise CompileError(f"a choice of {choice!r}; settings of tables, or 'int8'")
         if self.error is not None and not self.error > 0:
             raise CompileError(f"an error budget of {self.error}; more than 0")
         if self.sensitivity not in ("proxy", "measured"):

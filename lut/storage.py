@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from ..analysis.lut_storage import read_layers, read_manifest, write_layers
+from ..analysis.int8_layer import Int8Layer
+from ..analysis.lut_storage import read_all_layers, read_manifest, write_layers
 from ..errors import CompileError
+from .int8 import Int8Linear, int8_layers
 from .linear import LutLinear, layers
 from .sites import bias_of, copied, open_up, replace, sites, weight_of
 
 
 def save(converted: nn.Module, folder: str | Path) -> None:
     """
-    Writes the layers of tables of a model to a folder (`analysis.lut_storage` says how), all or
-    nothing; a folder of an earlier `save` is replaced.
+    Writes the layers of tables and int8 products of a model to a folder (`analysis.lut_storage`
+    says how), all or nothing; a folder of an earlier `save` is replaced.
 
     Raises CompileError for a model without tables and a folder that holds something else.
     """
-    luts = layers(converted)
+    luts: dict[str, LutLinear | Int8Linear] = {**layers(converted), **int8_layers(converted)}
     if not luts:
         raise CompileError("save: the model has no layer of tables; convert it first")
     notes: dict[str, dict[str, Any]] = {}
@@ -33,14 +35,14 @@ def save(converted: nn.Module, folder: str | Path) -> None:
 
 def load(folder: str | Path, model: nn.Module) -> nn.Module:
     """
-    A copy of `model` with the layers of tables that `save` wrote in place of its linear ones; bit
+    A copy of `model` with the layers that `save` wrote in place of its linear ones; bit
     for bit the model that was saved.
 
     Raises CompileError for a folder that is none of `save`'s or is damaged, and for a model whose
     layers are not those that the tables were made from.
     """
     folder = Path(folder)
-    saved = read_layers(folder)
+    saved = read_all_layers(folder)
     digests = {x["name"]: x.get("weight_sha256") for x in read_manifest(folder)["layers"]}
     base = copied(model)
     known = {site.name: (site.in_features, site.out_features) for site in sites(base)}
@@ -59,11 +61,15 @@ def load(folder: str | Path, model: nn.Module) -> nn.Module:
                 f"{folder}: the tables of {layer.name} were made from another weight than the "
                 "model's"
             )
-        loaded = replace(loaded, module, LutLinear(layer, weight, bias_of(module)))
+        if isinstance(layer, Int8Layer):
+            new = Int8Linear(layer, weight)
+        else:
+            new = LutLinear(layer, weight, bias_of(module))
+        loaded = replace(loaded, module, new)
     return loaded
 
 
-def _named(lut: LutLinear, name: str) -> LutLinear:
+def _named(lut: LutLinear | Int8Linear, name: str) -> LutLinear | Int8Linear:
     lut.name = name
     return lut
 

@@ -119,6 +119,15 @@ def layers_of(converted: nn.Module) -> dict[str, LutLayer]:
     return {n: replace(m.layer, name=n) for n, m in layers(converted).items()}
 
 
+def device_layers(converted: nn.Module) -> dict[str, DeviceLayer]:
+    """The same with int8 products, in the order of the model's modules."""
+    from ..lut.int8 import int8_layers
+
+    products = {n: replace(m.layer, name=n) for n, m in int8_layers(converted).items()}
+    found: dict[str, DeviceLayer] = {**layers_of(converted), **products}
+    return {n: found[n] for n, _ in converted.named_modules() if n in found}
+
+
 def deploy(
     converted: nn.Module,
     target: str = "upmem",
@@ -140,7 +149,7 @@ def deploy(
     if target != "upmem":
         raise CompileError(f"deploy: target '{target}'; there is upmem")
     options = options or UpmemOptions()
-    found = dict(layers) if layers is not None else layers_of(converted)
+    found = dict(layers) if layers is not None else device_layers(converted)
     host = upmem_program(list(found.values()), name, options)
     return place_on_dpus(converted, UpmemModel(host, options.profile), found)
 
