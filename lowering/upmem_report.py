@@ -73,10 +73,12 @@ def _alike(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     found: dict[str, list[str]] = {}
     for name, size in report["layers"].items():
         mapping = " ".join(f"{k}={v}" for k, v in report["mapping"][name].items())
-        title = (
-            f"{size['inputs']} → {size['features']}, {size['codebooks']} codebooks of "
-            f"{size['centroids']} at {size['bits']} bits|{mapping}"
+        what = (
+            "int8 product"
+            if size.get("kind") == "int8"
+            else f"{size['codebooks']} codebooks of {size['centroids']} at {size['bits']} bits"
         )
+        title = f"{size['inputs']} → {size['features']}, {what}|{mapping}"
         found.setdefault(title, []).append(name)
     return list(found.items())
 

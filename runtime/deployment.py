@@ -5,16 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from ..analysis.int8_layer import Int8Layer
-from ..analysis.lut_layer import LutLayer
+from ..analysis.int8_layer import LIMIT, Int8Layer, product
+from ..analysis.lut_layer import LutLayer, lookup
 from ..dialects.lut_layers import lower_int8_layer, lower_layer
 from ..errors import CompileError
 from ..lowering.upmem_host_c import HostProgram
@@ -117,6 +120,22 @@ def layers_of(converted: nn.Module) -> dict[str, LutLayer]:
     from ..lut.linear import layers
 
     return {n: replace(m.layer, name=n) for n, m in layers(converted).items()}
+
+
+def random_codes(layer: DeviceLayer, rows: int) -> NDArray[Any]:
+    """Indices, or the activations of an int8 product, that have nothing to do with a model."""
+    rng = np.random.default_rng(0)
+    if isinstance(layer, Int8Layer):
+        return rng.integers(-LIMIT, LIMIT + 1, (rows, layer.in_features)).astype(np.int8)
+    shape = rows, layer.codebooks
+    return rng.integers(0, layer.centroids_per_codebook, shape).astype(np.uint8)
+
+
+def sums_of(layer: DeviceLayer, codes: NDArray[Any]) -> NDArray[np.int64]:
+    """The sums N×F that a layer makes of its own `encode`, in NumPy."""
+    if isinstance(layer, Int8Layer):
+        return product(codes, layer.weight)
+    return lookup(codes, layer.table)
 
 
 def device_layers(converted: nn.Module) -> dict[str, DeviceLayer]:

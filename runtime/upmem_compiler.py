@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
-from ..analysis.lut_layer import LutLayer, lookup
+from ..analysis.lut_layer import LutLayer
 from ..analysis.upmem_cost import predict, slots_per_addition
 from ..analysis.upmem_explain import explain
 from ..analysis.upmem_legality import CACHE_BYTES, Machine
@@ -36,7 +36,15 @@ from ..dialects.upmem import MramAttr, space_of
 from ..errors import CompileError
 from ..lowering.upmem_host_c import HostLayer, HostProgram
 from ..lowering.upmem_project import project_files
-from .deployment import UpmemOptions, layers_of, place_on_dpus, upmem_program
+from .deployment import (
+    DeviceLayer,
+    UpmemOptions,
+    device_layers,
+    place_on_dpus,
+    random_codes,
+    sums_of,
+    upmem_program,
+)
 from .host_search import MOST_CHANNELS
 from .upmem_build import find_dpu_toolchain, host_compiler, host_program
 from .upmem_model import UpmemModel, device_binary, generation
@@ -114,7 +122,7 @@ def compile_upmem(
     """
     clock = _Clock(stage or (lambda _: nullcontext()))
     target = find_target(options.machine)
-    layers = layers_of(converted)
+    layers = device_layers(converted)
     _refuse(layers, name)
     if check:
         find_dpu_toolchain()
@@ -155,7 +163,7 @@ class _Clock:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-def _refuse(layers: dict[str, LutLayer], name: str) -> None:
+def _refuse(layers: dict[str, DeviceLayer], name: str) -> None:
     if not layers:
         raise CompileError(
             f"{name} has no layers of tables, which is what DPUs run: convert it "
@@ -163,7 +171,7 @@ def _refuse(layers: dict[str, LutLayer], name: str) -> None:
             "or let the factory return what inr.lut.convert makes of it"
         )
     for layer in layers.values():
-        if layer.vec > MOST_CHANNELS:
+        if isinstance(layer, LutLayer) and layer.vec > MOST_CHANNELS:
             raise CompileError(
                 f"{layer.name}: codebooks of {layer.vec} channels; the host's search takes up to "
                 f"{MOST_CHANNELS}"
@@ -185,7 +193,7 @@ def kind_of(layer: HostLayer) -> tuple[Any, ...]:
 
 
 def _explain(
-    layers: dict[str, LutLayer], host: HostProgram, target: UpmemTarget, options: UpmemOptions
+    layers: dict[str, DeviceLayer], host: HostProgram, target: UpmemTarget, options: UpmemOptions
 ) -> dict[str, str]:
     """The tuner's reasons for each kind of layer; a note where the layers together decided else."""
     machine = Machine.of(target, options.dpus)
@@ -255,6 +263,7 @@ def _sizes(layer: HostLayer) -> dict[str, Any]:
     g = layer.geometry
     shape = g.shape
     return {
+        "kind": "int8" if shape.is_product else "tables",
         "inputs": layer.inputs,
         "features": shape.features,
         "codebooks": shape.codebooks,
@@ -385,7 +394,7 @@ def _emulate(
     original: nn.Module | None,
     host: HostProgram,
     target: UpmemTarget,
-    layers: dict[str, LutLayer],
+    layers: dict[str, DeviceLayer],
     report: dict[str, Any],
     clock: _Clock,
 ) -> None:
@@ -433,22 +442,20 @@ def activations_of(
     return {name: np.concatenate(parts) for name, parts in rows.items()}, out
 
 
-def check_sums(model: UpmemModel, layer: LutLayer, x: Array | None) -> dict[str, Any]:
+def check_sums(model: UpmemModel, layer: DeviceLayer, x: Array | None) -> dict[str, Any]:
     """
     The sums of the DPUs for rows N×H held against NumPy's. Raises CompileError where one differs.
 
-    A layer that no input reaches has random indices.
+    A layer that no input reaches has random indices, or activations.
     """
     if x is None or not len(x):
-        rng = np.random.default_rng(0)
-        shape = (16, layer.codebooks)
-        codes = rng.integers(0, layer.centroids_per_codebook, shape).astype(np.uint8)
+        codes = random_codes(layer, 16)
     else:
         codes = layer.encode(x)
-    differ = np.flatnonzero(model.sums(layer.name, codes) != lookup(codes, layer.table))
+    differ = np.flatnonzero(model.sums(layer.name, codes) != sums_of(layer, codes))
     if differ.size:
         raise CompileError(
-            f"{layer.name}: {differ.size} sums of the DPUs differ from the lookup, first number "
+            f"{layer.name}: {differ.size} sums of the DPUs differ from NumPy's, first number "
             f"{differ[0]}. This is a mistake of the compiler; please report it with the model"
         )
     return {"rows": len(codes), "sums_equal": True, "reached": x is not None}
@@ -472,7 +479,7 @@ def _timed(
     model: UpmemModel,
     host: HostProgram,
     target: UpmemTarget,
-    layers: dict[str, LutLayer],
+    layers: dict[str, DeviceLayer],
     activations: dict[str, Array],
 ) -> dict[str, Any]:
     """
@@ -500,18 +507,16 @@ def timed_launch(
     model: UpmemModel,
     host: HostLayer,
     target: UpmemTarget,
-    layer: LutLayer,
+    layer: DeviceLayer,
     activations: dict[str, Array],
 ) -> dict[str, Any]:
     """A full launch of a layer: modelled cycles beside the predicted ones, bytes, checked sums."""
     shape = host.geometry.shape
     x = activations.get(layer.name)
-    rng = np.random.default_rng(0)
-    codes = (
-        rng.integers(0, shape.centroids, (shape.rows, shape.codebooks)).astype(np.uint8)
-        if x is None or not len(x)
-        else layer.encode(x[: shape.rows])
-    )
+    if x is None or not len(x):
+        codes = random_codes(layer, shape.rows)
+    else:
+        codes = layer.encode(x[: shape.rows])
     # A short example is repeated.
     full = codes[np.arange(shape.rows) % len(codes)]
     sent, received, cycles = model.bytes_sent, model.bytes_received, model.cycles
@@ -520,10 +525,10 @@ def timed_launch(
         start = time.perf_counter()
         sums = model.sums(layer.name, full)
         wall = time.perf_counter() - start
-    if not np.array_equal(sums[: len(codes)], lookup(codes, layer.table)):
+    if not np.array_equal(sums[: len(codes)], sums_of(layer, codes)):
         raise CompileError(
-            f"{layer.name}: a launch of {shape.rows} rows has other sums than the lookup. This is "
-            "a mistake of the compiler; please report it with the model"
+            f"{layer.name}: a launch of {shape.rows} rows has other sums than NumPy. This is a "
+            "mistake of the compiler; please report it with the model"
         )
     taken = model.cycles - cycles
     cost = predict(shape, host.geometry.mapping, target)

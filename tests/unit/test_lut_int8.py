@@ -16,6 +16,7 @@ from inr.analysis.int8_layer import quantised  # noqa: E402
 from inr.analysis.lut_storage import MANIFEST, read_all_layers, read_layers  # noqa: E402
 from inr.errors import CompileError  # noqa: E402
 from inr.runtime.deployment import UpmemOptions, deploy  # noqa: E402
+from inr.runtime.upmem_compiler import compile_upmem  # noqa: E402
 from torch import nn  # noqa: E402
 
 
@@ -129,3 +130,17 @@ def test_deployed_beside_tables(converted: nn.Module) -> None:
         assert deployed.dpu_model.cycles > 0
     finally:
         deployed.dpu_model.close()
+
+
+def test_compiled_to_a_project_with_its_report(converted: nn.Module) -> None:
+    made = compile_upmem(
+        converted, [batches()[0]], "net", UpmemOptions(dpus=4, rows=64), explained=True
+    )
+    assert [size["kind"] for size in made.report["layers"].values()] == ["tables", "int8", "int8"]
+    assert made.report["mapping"]["2"]["variant"] == "int8"
+    for layer in made.report["accuracy"]["layers"].values():
+        assert layer["sums_equal"]
+        assert layer["reached"]
+    assert made.report["accuracy"]["model"]["converted"]["max_abs"] == 0
+    for entry in made.report["emulated"]["layers"].values():
+        assert 0.5 < entry["ratio"] < 2
