@@ -19,20 +19,18 @@ import numpy as np
 import scipy.optimize  # pyright: ignore[reportMissingTypeStubs]
 
 from ..errors import CompileError
+from .int8_layer import LIMIT
 from .upmem_cost import in_turn
 from .upmem_legality import Machine
 from .upmem_mapping import LutShape, up_to_multiple
-from .upmem_target import MIB, UpmemTarget
-from .upmem_tuner import Choice, Fixed, front, pareto, steps
+from .upmem_target import UpmemTarget
+from .upmem_tuner import Choice, Fixed, front, pareto
 
 _solver = cast(Any, scipy.optimize)
 
 PRODUCT_COSTS = {
-    # Instructions of a multiply-add of provably 8-bit operands: half a load each, the product in
-    # one (MUL8 of the DPU target in upmem/llvm-project), the addition.
-    "multiply_add": 2.75,
-    # Rows of activations in WRAM that one pass over the weights serves.
-    "rows_per_pass": 16.0,
+    # Bytes that the host reads and writes for each activation that it makes a byte.
+    "round": 5.0,
     # Float32 operations of the search for each multiply-add of its scores: the minimum beside it.
     "search": 2.0,
     # Bytes that the host reads and writes for each sum that it makes a float32.
@@ -138,39 +136,32 @@ def host_product(shape: LutShape, target: UpmemTarget) -> Choice:
     return Choice("host", 0.0, 0.0, 0.0, seconds, 0, 0)
 
 
-def int8_products(shape: LutShape, machine: Machine) -> list[Choice]:
-    """
-    An int8 product on DPUs with resident weights, for each split of the columns that fits:
-    activations of a byte out, sums of four bytes back.
-    """
-    target, found = machine.target, list[Choice]()
-    wide = up_to_multiple(shape.inputs, 8)
-    for lp in steps(min(machine.dpus, shape.features)):
-        ip = min(machine.dpus // lp, shape.rows)
-        rows, features = ceil(shape.rows / ip), up_to_multiple(ceil(shape.features / lp), 2)
-        weights, scratch = wide * features, rows * (wide + 4 * features)
-        if weights + scratch > machine.mram:
-            continue
-        ranks, every = ceil(ip * lp / target.dpus_per_rank), ip * lp / MIB
-        sent = float(target.transfer("index", every * rows * wide, ranks))
-        received = float(target.transfer("output", every * rows * features * 4, ranks))
-        slots = rows * wide * features * PRODUCT_COSTS["multiply_add"]
-        passes = ceil(rows / PRODUCT_COSTS["rows_per_pass"])
-        streamed = passes * weights + rows * wide
-        kernel = target.seconds(max(slots, streamed * target.dma_per_byte))
-        seconds = PRODUCT_COSTS["dequantise"] * shape.rows * shape.features
-        host = seconds / target.host_weight_bytes_per_second
-        found.append(
-            Choice(
-                "int8 product",
-                sent,
-                received,
-                kernel + target.launch_seconds,
-                host,
-                weights,
-                scratch,
-            )
-        )
+def product_shape(shape: LutShape) -> LutShape:
+    """The int8 product of a layer, with the worst bounds of its sums."""
+    return LutShape(
+        shape.rows,
+        shape.inputs,
+        1,
+        shape.features,
+        in_features=shape.inputs,
+        vec=1,
+        activation=LIMIT,
+    )
+
+
+def int8_products(shape: LutShape, machine: Machine, groups: int = 1) -> list[Choice]:
+    """An int8 product on DPUs by every mapping worth it; none where it does not fit."""
+    product, found = product_shape(shape), list[Choice]()
+    # The host rounds the inputs and makes floats of the sums.
+    moved = PRODUCT_COSTS["round"] * shape.rows * shape.inputs
+    moved += PRODUCT_COSTS["dequantise"] * shape.rows * shape.features
+    host = moved / machine.target.host_weight_bytes_per_second
+    for objective in ("total", "pipelined") if groups > 1 else ("total",):
+        try:
+            mapped = pareto(product, machine, {"groups": groups}, objective=objective)
+        except CompileError:
+            return []
+        found += [replace(choice, what="int8 product", host=host) for choice in mapped]
     return front(found)
 
 
@@ -184,7 +175,8 @@ def choices_of(
     fixed = {"groups": groups, **layer.fixed}
     found: list[Choice] = []
     if alternatives:
-        found += [host_product(layer.shape, machine.target), *int8_products(layer.shape, machine)]
+        found.append(host_product(layer.shape, machine.target))
+        found += int8_products(layer.shape, machine, groups)
     try:
         for objective in ("total", "pipelined") if groups > 1 else ("total",):
             tables = pareto(layer.shape, machine, fixed, objective=objective, name=layer.name)

@@ -210,6 +210,6 @@ def test_a_missing_or_senseless_cost_is_an_error(
 
 
 def test_a_cost_that_overflows_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upmem_cost, "slots_per_addition", lambda points: np.full(len(points), inf))
+    monkeypatch.setattr(upmem_cost, "slots_per_addition", lambda p, _: np.full(len(p), inf))
     with np.errstate(invalid="ignore"), pytest.raises(CompileError, match="R11"):
         predict(LutShape(100, 64, 16, 64), Mapping(1, 1, 16, 16, 64, 16, 64), PIM_DL)
