@@ -15,7 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ..dialects.lut import LinearOp
+from ..dialects.lut import Int8LinearOp, LinearOp
 from .convert_lut_to_upmem import ConvertLutToUpmemPass
 from .convert_matmul_to_lut import ConvertMatmulToLutPass
 from .inr_hls_pipeline import graph_passes
@@ -42,7 +42,7 @@ class InrUpmemPipelinePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for each in graph_passes():
             each.apply(ctx, op)
-        tables = any(isinstance(o, LinearOp) for o in op.walk())
+        tables = any(isinstance(o, LinearOp | Int8LinearOp) for o in op.walk())
         if self.calibration is not None or not tables:
             ConvertMatmulToLutPass(
                 calibration=self.calibration,
