@@ -16,9 +16,10 @@ class Int8Linear(nn.Module):
     """
     A linear layer as an exact product of bytes: ...×H to ...×F, the arithmetic of `Int8Layer`.
 
-    Activations of another floating type than float32 are converted to it and the output back.
-    `original` is the linear layer's weight, H×F, by which a saved layer knows its model; it is no
-    part of the state dictionary.
+    Activations of another floating type than float32 are converted to it and the output back. The
+    gradient of the input is that of the product without its roundings, so that `calibrate` can
+    train layers of tables before this one. `original` is the linear layer's weight, H×F, by which a
+    saved layer knows its model; it is no part of the state dictionary.
     """
 
     weight: Tensor
@@ -62,6 +63,10 @@ class Int8Linear(nn.Module):
         sums = activations.to(torch.float64) @ self.weight.to(torch.float64)
         out = sums.to(torch.float32) * self.scale
         out = out if self.bias is None else out + self.bias
+        if torch.is_grad_enabled() and x.requires_grad:
+            # Nothing is added but a gradient, that of the product without its roundings.
+            straight = units.clamp(-LIMIT, LIMIT) @ (self.weight.to(torch.float32) * self.scale)
+            out = out + (straight - straight.detach())
         return out.to(x.dtype)
 
     def _apply(self, fn, recurse: bool = True):  # pyright: ignore

@@ -75,6 +75,21 @@ def test_the_module_is_the_layer_to_the_bit(bias: bool) -> None:
         module(torch.zeros(2, 49))
 
 
+def test_gradients_pass_as_if_nothing_were_rounded() -> None:
+    rng = np.random.default_rng(3)
+    weight = rng.normal(size=(30, 10)).astype(np.float32)
+    module = lut.Int8Linear(quantised("fc", weight, None, 3.0))
+    x = torch.from_numpy(rng.normal(size=(5, 30)).astype(np.float32))
+    wanted = module(x)
+    x.requires_grad_()
+    out = module(x)
+    assert torch.equal(out.detach(), wanted)
+    out.sum().backward()
+    assert x.grad is not None
+    exact = torch.from_numpy(weight.sum(axis=1)).expand(5, 30)
+    assert float((x.grad - exact).abs().max()) < 0.02 * float(exact.abs().max())
+
+
 def test_the_error_is_small() -> None:
     only = lut.convert(network(), batches(), lut.Policy(overrides={".*": "int8"}), progress=False)
     x = torch.cat(batches(2))
