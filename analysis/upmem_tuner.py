@@ -169,9 +169,12 @@ def fits_i16(shape: LutShape, split_cb: int) -> bool:
 
 
 def candidates(
-    shape: LutShape, part: Partition, machine: Machine, fixed: Fixed
+    shape: LutShape, part: Partition, machine: Machine, fixed: Fixed, smallest: bool = False
 ) -> Iterator[dict[str, Integers]]:
-    """All tiles of a part, for each load and f_l: equal arrays a field, `order` left out."""
+    """
+    All tiles of a part, for each load and f_l: equal arrays a field, `order` left out. With
+    `smallest`, only those that take the least WRAM or the least MRAM, legal or not.
+    """
     rows = ceil(shape.rows / part.ip)
     books = up_to_multiple(ceil(shape.codebooks / part.split_cb), UNROLL)
     wram = machine.target.wram
@@ -188,10 +191,15 @@ def candidates(
         for c_l in _given(fixed, "c_l", sorted(c_ls))
         for c_m in _given(fixed, "c_m", _tiles(c_l, books, 4))
     ]
+    if smallest:
+        tasklets, n_ms = (min(tasklets),), {min(n_ms, default=1)}
+        pairs = [pair for pair in pairs if pair[0] == pairs[0][0]]
     for f_l in _given(fixed, "f_l", COLUMNS):
         features = up_to_multiple(ceil(shape.features / part.lp), f_l)
-        f_ms = _tiles(f_l, features, 8)
+        f_ms = _tiles(f_l, features, 8)[: 1 if smallest else None]
         for load in _given(fixed, "load", LOADS):
+            if load == "static" and not smallest and features * books * shape.centroids > wram:
+                continue
             axes = np.meshgrid(
                 np.array(list(dict.fromkeys(_given(fixed, "tasklets", tasklets))), np.int64),
                 np.array(list(_given(fixed, "n_m", sorted(n_ms))), np.int64),
@@ -439,9 +447,7 @@ def unfit(
     """Why no point is legal: the rules that the point coming closest breaks, and by how much."""
     closest: tuple[int, float, Mapping] | None = None
     for part in parts:
-        for values in candidates(shape, part, machine, fixed):
-            if not len(values["ip"]):
-                continue
+        for values in candidates(shape, part, machine, fixed, smallest=True):
             order = code("order", fixed.get("order", ORDERS[0]))
             values["order"] = np.full(len(values["ip"]), order, dtype=np.int64)
             points = Points(shape, values)
