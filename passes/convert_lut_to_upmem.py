@@ -31,9 +31,10 @@ func.func @main(%grid: !upmem.grid<…>, %x: tensor<100x192xf64>) -> tensor<100x
 
 Every `lut.lookup` of integers (and that of every `lut.linear`, which is taken apart) becomes one
 kernel, and so does the product of every `lut.int8_linear`. The search, or the rounding to bytes,
-and the scaling stay on the host. A mapping that an operation carries as `upmem.mapping` is kept, then the fields of the option `mapping`; the tuner chooses the rest. Tables
-that stay in MRAM are sent by `@upmem_open`. The types of the function hold the largest batch;
-`upmem.batch` is the number of rows of a call.
+and the scaling stay on the host. A mapping that an operation carries as `upmem.mapping` is kept,
+then the fields of the option `mapping`; the tuner chooses the rest. Tables that stay in MRAM are
+sent by `@upmem_open`. The types of the function hold the largest batch; `upmem.batch` is the number
+of rows of a call.
 
 Everything is refused before anything is changed. Run again, there is nothing left to convert.
 """

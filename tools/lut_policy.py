@@ -27,6 +27,7 @@ from ..errors import CompileError
 
 if TYPE_CHECKING:
     from ..analysis.lut_codebooks import LutSettings
+    from ..analysis.lut_cost import Choice
     from ..lut import Auto, Policy
 
 EMPTY = "--policy is empty; write v4k16, auto:error=0.05, or a TOML file's name"
@@ -53,10 +54,12 @@ def parse_policy(text: str, *, rows: int, layer_cost: Cost | None = None) -> Pol
     return _policy(setting, _pairs(rest, text), text)
 
 
-def spell(settings: LutSettings | None) -> str:
-    """`v4k16`, with what differs from the defaults behind it; `dense` for None."""
+def spell(settings: Choice) -> str:
+    """`v4k16`, with what differs from the defaults behind it; `int8`; `dense` for None."""
     if settings is None:
         return "dense"
+    if settings == "int8":
+        return "int8"
     parts = [f"v{settings.vec}k{settings.centroids}"]
     if settings.bits != 8:
         parts.append(f"bits={settings.bits}")
