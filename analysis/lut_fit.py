@@ -65,8 +65,10 @@ class FittedLayer:
 
     layer: LutLayer
     float_table: Floats
-    """CB×K×F: what the integers stand for. It goes with the layer's bias, not with the bias that
-    was given: each codebook's rows are moved to lie around 0, and the bias takes the difference."""
+    """CB×K×F: what the integers stand for. It goes with `float_bias`, not with the bias that was
+    given: each codebook's rows are moved to lie around 0, and the bias takes the difference."""
+    float_bias: Floats
+    """F. The layer's own bias takes back besides what rounding the entries adds on average."""
     error: LayerError
 
 
@@ -133,6 +135,10 @@ def fit_layer(
     table, moved = centre_table(table)
     counts = np.stack([np.bincount(column, minlength=table.shape[1]) for column in codes[fit].T])
     entries, scale = quantise_table(table, settings.bits, counts=counts)
+    # A rounding error that every input has is no error of the layer: the bias takes it back. Where
+    # most sub-vectors are near one centroid, as after GELU, that is nearly all of it.
+    float_bias = moved if offset is None else (offset + moved).astype(np.float32)
+    settled = _mean_rounding(table, entries, scale, counts)
     layer = LutLayer(
         name=name,
         in_features=width,
@@ -140,13 +146,13 @@ def fit_layer(
         steps=steps,
         table=entries,
         scale=scale,
-        bias=moved if offset is None else (offset + moved).astype(np.float32),
+        bias=(float_bias + settled).astype(np.float32),
         bits=settings.bits,
         channels=channels if len(channels) else None,
         residual=matrix[channels] if len(channels) else None,
     )
     as_numbers = sum_rows(held_codes, table) + moved
-    as_integers = lookup(held_codes, entries).astype(np.float32) * scale + moved
+    as_integers = lookup(held_codes, entries).astype(np.float32) * scale + (moved + settled)
     low, high = layer.range
     error = LayerError(
         vq_rel_mse=_ratio(vq, energy),
@@ -158,7 +164,17 @@ def fit_layer(
         table_bytes=codebook_count(width, settings.vec) * settings.centroids * outputs,
     )
     tell(1.0)
-    return FittedLayer(layer, table, error)
+    return FittedLayer(layer, table, float_bias, error)
+
+
+def _mean_rounding(
+    table: Floats, entries: NDArray[np.int8], scale: Floats, counts: NDArray[np.integer]
+) -> Floats:
+    """By how much sums of numbers exceed those of integers (F), on average over codes as met."""
+    total = np.zeros(table.shape[2])
+    for rows, units, met in zip(table, entries, counts, strict=True):
+        total += (met / met.sum()) @ (rows - units * scale)
+    return total.astype(np.float32)
 
 
 def _nothing(share: float) -> None:

@@ -19,7 +19,7 @@ from ..analysis.lut_storage import MANIFEST, read_layers, read_manifest, write_l
 from .capture import Floats
 from .sites import bias_of, weight_of
 
-_REVISION = 1
+_REVISION = 3
 """Of how layers are fitted: another number, and nothing that was kept is taken."""
 
 

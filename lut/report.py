@@ -38,8 +38,9 @@ class LayerReport:
     """‖y - ŷ‖²/‖y‖² of the product x·W, x being the layer's input in the original model; None where
     no batch reached the layer."""
     quant_bound: float
-    """The most by which rounding entries can move an output, CB·scale/2. An entry that the fit
-    clipped to the table's range is off by more; `rel_mse` has both."""
+    """The most by which rounding entries can move an output, CB·scale: half a unit of every entry,
+    and as much of their mean that the bias takes back. An entry that the fit clipped to the table's
+    range is off by more; `rel_mse` has both."""
     acc_low: int
     acc_high: int
     """The least and the largest sum of entries that any indices give."""
@@ -171,7 +172,7 @@ def _layer(name: str, lut: LutLinear, error: float) -> LayerReport:
         bits=layer.bits,
         residual=0 if layer.channels is None else len(layer.channels),
         rel_mse=None if math.isnan(error) else error,
-        quant_bound=layer.codebooks * float(layer.scale.max()) / 2,
+        quant_bound=layer.codebooks * float(layer.scale.max()),
         acc_low=low,
         acc_high=high,
         table_bytes=layer.table.size,

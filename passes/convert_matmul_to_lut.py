@@ -151,11 +151,14 @@ def replace_product(
         name = None if linear.layer is None else f"{linear.layer.data}.table"
         table = named_constant(fitted.float_table.astype(np.float32), name)
         table.location = op.location
-        whole = linear.rebuilt(table=table.result, scale=None, quant=None)
-        dropped = (linear.table.owner, linear.scale.owner if linear.scale else None)
+        own = None if linear.layer is None else f"{linear.layer.data}.table_bias"
+        offset = named_constant(fitted.float_bias, own)
+        offset.location = op.location
+        whole = linear.rebuilt(table=table.result, scale=None, quant=None, bias=offset.result)
+        dropped = tuple(v.owner for v in (linear.table, linear.scale, linear.bias) if v is not None)
         kept = [o for o in ops[:-1] if o not in dropped]
         linear.erase()
-        ops = [*kept, table, whole]
+        ops = [*kept, table, offset, whole]
     given = [op.rhs, op.bias]
     Rewriter.replace_op(op, ops)
     erase_unused(given)

@@ -340,7 +340,7 @@ def test_errors_are_those_of_the_layer(width: int, residual: int) -> None:
     assert fitted.error.table_bytes == fitted.layer.table.nbytes
     assert fitted.error.rel_mse < 0.5
     # The table as numbers goes with the layer's own bias.
-    as_numbers = sum_rows(fitted.layer.encode(x[held]), fitted.float_table) + fitted.layer.bias
+    as_numbers = sum_rows(fitted.layer.encode(x[held]), fitted.float_table) + fitted.float_bias
     if fitted.layer.channels is not None:
         as_numbers += x[held][:, fitted.layer.channels] @ fitted.layer.residual
     difference = _squares(as_numbers - fitted.layer(x[held])) / _squares(y)
@@ -444,3 +444,17 @@ def test_bad_input_is_refused_with_the_layers_name() -> None:
         fit_layer("fc1", x, weight, None, LutSettings(residual=9))
     with pytest.raises(CompileError, match=r"fc1: a weight of shape \(8, 0\) has no table"):
         fit_layer("fc1", x, weight[:, :0], None, LutSettings())
+
+
+def test_the_bias_takes_back_what_rounding_adds_on_average() -> None:
+    rng = np.random.default_rng(5)
+    x = np.maximum(rng.normal(size=(1200, 32)) - 1, 0).astype(np.float32)
+    weight = rng.normal(size=(32, 6)).astype(np.float32)
+    settings = LutSettings(vec=4, centroids=16, bits=5, fit="kmeans")
+    fitted = fit_layer("relu", x, weight, None, settings)
+    rows, _ = split_rows(len(x), settings)
+    numbers = sum_rows(fitted.layer.encode(x[rows]), fitted.float_table) + fitted.float_bias
+    mean = np.abs((fitted.layer(x[rows]) - numbers).mean(axis=0))
+    uncorrected = np.abs(fitted.layer.bias - fitted.float_bias)
+    assert np.all(mean < 1e-4)
+    assert uncorrected.max() > 1e-2

@@ -169,7 +169,9 @@ def test_floats_then_integers_are_integers_at_once(calibration: str) -> None:
         assert op.error is not None
         error = later[name].error
         assert error is not None
-        assert (op.error.acc, op.error.number("q_bound")) == (error.acc, error.number("q_bound"))
+        # At once it is known how often each code is met: the bias takes back what rounding adds.
+        assert op.error.acc == error.acc
+        assert 0 < error.number("q_bound") < op.error.number("q_bound")
 
 
 def test_the_stated_bound_of_rounding_holds(calibration: str) -> None:
