@@ -5,6 +5,7 @@ grid of the search.
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -140,6 +141,35 @@ def codebooks(
             if progress is not None:
                 progress((done + 1) / len(chosen))
     return points
+
+
+class SharedCodebooks:
+    """
+    Codebooks of the last few inputs. Layers with one input, such as the projections of an
+    attention, have the same codebooks, which are then found once.
+    """
+
+    def __init__(self, kept: int = 4):
+        self._kept = kept
+        self._found: dict[str, Floats] = {}
+
+    def of(
+        self,
+        x: Floats,
+        settings: LutSettings,
+        weight: Floats,
+        progress: Callable[[float], None] | None = None,
+    ) -> Floats:
+        """As `codebooks`; the array is the caller's own."""
+        if settings.weighted:
+            return codebooks(x, settings, weight, progress=progress)
+        asked = (settings.vec, settings.centroids, settings.seed, x.shape)
+        key = hashlib.sha256(x.tobytes()).hexdigest() + repr(asked)
+        if key not in self._found:
+            while len(self._found) >= self._kept:
+                del self._found[next(iter(self._found))]
+            self._found[key] = codebooks(x, settings, progress=progress)
+        return self._found[key].copy()
 
 
 def _metrics(weight: Floats, vec: int) -> NDArray[np.float64]:

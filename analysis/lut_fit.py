@@ -1,10 +1,11 @@
 """
 Fitting the tables of one linear layer to calibration rows.
 
-    split rows -> k-means -> grid -> codes -> table -> refit -> integers -> errors on held-out rows
+    split rows -> k-means -> grid -> codes -> table -> weight, table refitted -> integers -> errors
 
 All errors are relative squared errors of the product x·W on the held-out rows, ‖y - ŷ‖²/‖y‖²
-without the bias: 0 is exact, 1 is as good as an output of zeros.
+without the bias: 0 is exact, 1 is as good as an output of zeros. Where outputs to reach are given,
+these less the bias take the place of x·W.
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CompileError
-from .lut_codebooks import LutSettings, codebook_count, codebooks, snap, sub_vectors, sub_weights
+from .lut_codebooks import (
+    LutSettings,
+    SharedCodebooks,
+    codebook_count,
+    codebooks,
+    snap,
+    sub_vectors,
+    sub_weights,
+)
 from .lut_layer import LutLayer, encode, lookup, table_limit
-from .lut_refit import refit_table, sum_rows
+from .lut_refit import refit_table, refit_weight, sum_rows
 
 __all__ = [
     "FittedLayer",
@@ -35,6 +44,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float32]
+
+TABLE_ROWS = 16384
+"""Rows that single table entries are fitted to, at most: a regression of CB·K unknowns a column."""
 
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 """What the largest magnitude of a column may be clipped to."""
@@ -79,34 +91,40 @@ def fit_layer(
     bias: ArrayLike | None,
     settings: LutSettings,
     *,
+    target: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    shared: SharedCodebooks | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> FittedLayer:
     """
     Tables for y = x·W + b from calibration rows: `x` N×H, `weight` H×F, `bias` F.
 
-    Any real dtype is taken and computed in float32 (half precision is widened, float64 rounded).
+    `target` N×F is what the outputs should be, where that is not x·W + b: those of a layer whose
+    input has no error yet. Any real dtype is taken and computed in float32 (half precision is
+    widened, float64 rounded).
+
     A share `settings.holdout` of the rows, drawn by `settings.seed`, is kept from all fitting but
-    for two choices, the ridge and whether the refit is used, and gives the errors. `progress` is
-    told the finished share, 0 to 1.
+    for the choice of ridges and whether a refit is used, and gives the errors. Rows with the same
+    number in `groups` (N) are kept or fitted to together: tokens of one text are alike, and a fit
+    to some of them knows too much of the others. `shared` finds codebooks that layers have in
+    common. `progress` is told the finished share, 0 to 1.
 
     Raises CompileError, with the layer's name, where shapes disagree, a number is not finite, there
     are more residual channels than inputs, or fewer rows to fit than centroids.
     """
     tell = progress or _nothing
-    rows, matrix, offset = _checked(name, x, weight, bias, settings)
+    rows, matrix, offset, wanted = _checked(name, x, weight, bias, target, settings)
     width, outputs = matrix.shape
-    fit, held = split_rows(len(rows), settings)
+    fit, held = split_rows(len(rows), settings, groups)
     if len(fit) < settings.centroids or not len(held):
         raise CompileError(
             f"{name}: {len(rows)} calibration rows, {len(fit)} to fit and {len(held)} held out, "
             f"for {settings.centroids} centroids; give at least one row to fit a centroid and one "
             "held out, some hundred times as many to fit well"
         )
-    x_fit, x_held = rows[fit], rows[held]
-    y_held = x_held @ matrix
-    energy = float(np.sum(y_held.astype(np.float64) ** 2))
-
-    points = codebooks(x_fit, settings, matrix, progress=lambda share: tell(0.5 * share))
+    x_fit = rows[fit]
+    find = shared or SharedCodebooks()
+    points = find.of(x_fit, settings, matrix, progress=lambda share: tell(0.5 * share))
     channels = _exact_channels(x_fit, matrix, points, settings)
     x_table, w_table = rows, matrix
     if len(channels):
@@ -120,19 +138,30 @@ def fit_layer(
     grid, steps = snap(points, x_table[fit])
     codes = encode(x_table, grid, steps)
     held_codes = codes[held]
-    goal = x_table[held] @ w_table
-    table = table_of(grid.astype(np.float32) * steps[:, None, None], w_table)
-    vq = _squares(goal - sum_rows(held_codes, table))
+    goals = x_table @ w_table
+    if wanted is not None:
+        goals = wanted - x_table[:, channels] @ matrix[channels] if len(channels) else wanted
+        goals = goals if offset is None else goals - offset
+    goal = goals[held]
+    on_grid = grid.astype(np.float32) * steps[:, None, None]
+    table = table_of(on_grid, w_table)
+    vq = least = _squares(goal - sum_rows(held_codes, table))
     tell(0.7)
 
-    used = False
+    shift = np.zeros(outputs, dtype=np.float32)
     if settings.fit == "refit":
-        found = refit_table(codes[fit], x_table[fit] @ w_table, table, held_codes, goal)
-        if found.error < vq:
-            table, used = found.table, True
+        values = _values(on_grid, codes, width)
+        line = refit_weight(values[fit], goals[fit], w_table, values[held], goal)
+        if line.error < least:
+            table, shift, least = table_of(on_grid, line.weight), line.shift, line.error
+        some = fit[:: -(-len(fit) // TABLE_ROWS)]
+        found = refit_table(codes[some], goals[some] - shift, table, held_codes, goal - shift)
+        if found.error < least:
+            table, least = found.table, found.error
     tell(0.95)
 
     table, moved = centre_table(table)
+    moved = moved + shift
     counts = np.stack([np.bincount(column, minlength=table.shape[1]) for column in codes[fit].T])
     entries, scale = quantise_table(table, settings.bits, counts=counts)
     # A rounding error that every input has is no error of the layer: the bias takes it back. Where
@@ -154,11 +183,15 @@ def fit_layer(
     as_numbers = sum_rows(held_codes, table) + moved
     as_integers = lookup(held_codes, entries).astype(np.float32) * scale + (moved + settled)
     low, high = layer.range
+    whole = rows[held] @ matrix
+    if wanted is not None:
+        whole = wanted[held] if offset is None else wanted[held] - offset
+    energy = _squares(whole)
     error = LayerError(
         vq_rel_mse=_ratio(vq, energy),
         rel_mse=_ratio(_squares(goal - as_integers), energy),
         quant_rel_mse=_ratio(_squares(as_numbers - as_integers), energy),
-        refit_used=used,
+        refit_used=least < vq,
         acc_low=low,
         acc_high=high,
         table_bytes=codebook_count(width, settings.vec) * settings.centroids * outputs,
@@ -177,16 +210,29 @@ def _mean_rounding(
     return total.astype(np.float32)
 
 
+def _values(points: Floats, codes: NDArray[np.uint8], width: int) -> Floats:
+    """The centroids CB×K×V that codes N×CB stand for, N×H."""
+    chosen = points[np.arange(len(points)), codes]
+    return np.ascontiguousarray(chosen.reshape(len(codes), -1)[:, :width])
+
+
 def _nothing(share: float) -> None:
     """Progress that nobody follows."""
 
 
 def _checked(
-    name: str, x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None, settings: LutSettings
-) -> tuple[Floats, Floats, Floats | None]:
+    name: str,
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None,
+    target: ArrayLike | None,
+    settings: LutSettings,
+) -> tuple[Floats, Floats, Floats | None, Floats | None]:
     """The arrays as float32, refused where they do not fit together."""
     arrays: list[Floats | None] = []
-    for what, given in (("calibration rows", x), ("weight", weight), ("bias", bias)):
+    given_arrays = (x, weight, bias, target)
+    names = ("calibration rows", "weight", "bias", "outputs to reach")
+    for what, given in zip(names, given_arrays, strict=True):
         if given is None:
             arrays.append(None)
             continue
@@ -197,7 +243,7 @@ def _checked(
                 f"{name}: {bad} of {array.size} numbers of the {what} are not finite in float32"
             )
         arrays.append(array)
-    rows, matrix, offset = arrays
+    rows, matrix, offset, wanted = arrays
     assert rows is not None
     assert matrix is not None
     if rows.ndim != 2 or matrix.ndim != 2 or rows.shape[1] != matrix.shape[0]:
@@ -208,18 +254,36 @@ def _checked(
         raise CompileError(f"{name}: a weight of shape {matrix.shape} has no table")
     if offset is not None and offset.shape != (matrix.shape[1],):
         raise CompileError(f"{name}: a bias of shape {offset.shape} for {matrix.shape[1]} outputs")
+    if wanted is not None and wanted.shape != (len(rows), matrix.shape[1]):
+        raise CompileError(
+            f"{name}: outputs to reach of shape {wanted.shape} for {len(rows)} rows and "
+            f"{matrix.shape[1]} outputs"
+        )
     if settings.residual > matrix.shape[0]:
         raise CompileError(
             f"{name}: {settings.residual} residual channels of {matrix.shape[0]} inputs"
         )
-    return rows, matrix, offset
+    return rows, matrix, offset, wanted
 
 
-def split_rows(rows: int, settings: LutSettings) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows to fit and the rows held out, each in order: a permutation by the seed is cut."""
-    order = np.random.default_rng(settings.seed).permutation(rows)
-    held = max(1, round(rows * settings.holdout)) if rows else 0
-    return np.sort(order[held:]), np.sort(order[:held])
+def split_rows(
+    rows: int, settings: LutSettings, groups: ArrayLike | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """
+    The rows to fit and the rows held out, each in order: a permutation by the seed is cut. With
+    `groups` (one number a row; no groups if all are equal) whole groups are held out, at least
+    one.
+    """
+    labels = np.arange(rows) if groups is None else np.asarray(groups)
+    kinds, kind_of = np.unique(labels, return_inverse=True)
+    if len(kinds) < 2:
+        kinds, kind_of = np.arange(rows), np.arange(rows)
+    order = np.random.default_rng(settings.seed).permutation(len(kinds))
+    count = max(1, round(len(kinds) * settings.holdout)) if rows else 0
+    held = np.zeros(len(kinds), dtype=bool)
+    held[order[:count]] = True
+    mine = held[kind_of] if rows else np.zeros(0, dtype=bool)
+    return np.flatnonzero(~mine), np.flatnonzero(mine)
 
 
 def table_of(points: Floats, weight: Floats) -> Floats:

@@ -1,10 +1,16 @@
 """
-The table that fits a layer's outputs best, the codes given: a ridge regression over all entries.
+The table that fits a layer's outputs best, the codes given: two ridge regressions.
 
-With Z the N×D matrix of one-hot codes, D = CB·K, and T0 the table of centroids × weight, the
-table T = T0 + Δ minimises ‖Y - Z·T‖² + λ‖Δ‖²: an entry whose code is rare stays near T0. Either
-(ZᵀZ + λ)Δ = ZᵀR or Δ = Zᵀ(Z·Zᵀ + λ)⁻¹R with R = Y - Z·T0, whichever matrix is the smaller; both
-are counts of equal codes. Beyond `DIRECT` rows and codes, conjugate gradients.
+`refit_weight` keeps a table of centroids × weight and looks for the weight. With X̂ the N×H matrix
+of the centroids that the codes stand for, W = W0 + Δ minimises ‖Y - X̂·W - 1·sᵀ‖² + λ‖Δ‖². It has as
+many unknowns as the layer has weights, so some thousand rows determine it; where Y are the outputs
+of a model whose earlier layers were not yet tables, it takes back part of what these have lost.
+
+`refit_table` looks for every entry by itself. With Z the N×D matrix of one-hot codes, D = CB·K, and
+T0 the table of centroids × weight, the table T = T0 + Δ minimises ‖Y - Z·T‖² + λ‖Δ‖²: an entry
+whose code is rare stays near T0. Either (ZᵀZ + λ)Δ = ZᵀR or Δ = Zᵀ(Z·Zᵀ + λ)⁻¹R with R = Y - Z·T0,
+whichever matrix is the smaller; both are counts of equal codes. Beyond `DIRECT` rows and codes,
+conjugate gradients.
 """
 
 from __future__ import annotations
@@ -28,8 +34,14 @@ _linear = cast(Any, scipy.linalg)
 RIDGES = (3e-3, 3e-2, 3e-1, 3.0)
 """λ as a multiple of N/K, the rows that a code is met in on average."""
 
+WEIGHT_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
+"""λ of `refit_weight` as a multiple of the mean of X̂ᵀX̂'s diagonal."""
+
 DIRECT = 6144
 """The largest system that is factored (300 MB)."""
+
+_PIECE = 16384
+"""Rows that are multiplied in float32 before their products are added up in float64."""
 
 STEPS = 24
 """Conjugate gradients, at most; it stops where held-out rows no longer gain."""
@@ -83,6 +95,60 @@ def agreements(indices: Codes) -> Doubles:
                 equal += indices[first, block] == indices[second, block]
             total[first, second] = equal
     return total
+
+
+@dataclass(frozen=True)
+class WeightRefit:
+    """A refitted weight and how it was found."""
+
+    weight: Floats
+    """H×F."""
+    shift: Floats
+    """What is added to the outputs besides, F."""
+    ridge: float
+    """λ."""
+    error: float
+    """Squared error on the held-out rows, over all columns."""
+
+
+def refit_weight(
+    values: Floats, y: Floats, prior: Floats, held_values: Floats, held_y: Floats
+) -> WeightRefit:
+    """
+    The weight H×F and shift F for which values·W + shift fits the outputs `y` (N×F) of inputs
+    `values` (N×H), drawn towards `prior`; λ is the one of `WEIGHT_RIDGES` with the least error on
+    the held-out rows.
+    """
+    width = prior.shape[0]
+    mean = values.mean(axis=0, dtype=np.float64).astype(np.float32)
+    rest_mean = np.zeros(prior.shape[1])
+    matrix, right = np.zeros((width, width)), np.zeros(prior.shape)
+    for start in range(0, len(y), _PIECE):
+        piece = values[start : start + _PIECE]
+        rest = y[start : start + _PIECE] - piece @ prior
+        rest_mean += rest.sum(axis=0, dtype=np.float64)
+        centred = piece - mean
+        matrix += centred.T @ centred
+        # Rows of `centred` add up to 0, so that the mean of the rest need not be known here.
+        right += centred.T @ rest
+    rest_mean /= len(y)
+    held_rest = held_y - held_values @ prior
+    diagonal = matrix.diagonal().copy()
+    unit = max(float(diagonal.mean()), 1e-30)
+    best: WeightRefit | None = None
+    for multiple in reversed(WEIGHT_RIDGES):
+        np.fill_diagonal(matrix, diagonal + multiple * unit)
+        factor = _linear.cho_factor(matrix, lower=True, check_finite=False)
+        change: Floats = _linear.cho_solve(factor, right, check_finite=False).astype(np.float32)
+        shift = (rest_mean - mean @ change).astype(np.float32)
+        missing = (held_rest - held_values @ change - shift).astype(np.float64)
+        error = float(np.sum(missing * missing))
+        if best is not None and error >= best.error:
+            break
+        weight = (prior + change).astype(np.float32)
+        best = WeightRefit(weight, shift, multiple * unit, error)
+    assert best is not None
+    return best
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,15 +13,16 @@ from torch import nn
 
 from ..errors import CompileError
 from .auto import Chosen, choose, split_batches
-from .capture import Floats, inputs_of, watching
-from .fitting import Store, fit
+from .capture import Floats, inputs_of
+from .fitting import Goal, Store, fit
 from .int8 import Int8Linear, made_int8
 from .linear import LutLinear, layers
+from .lockstep import convert_in_step
 from .measure import compare
 from .policy import Auto, Converted, LutWarning, Policy
 from .progress import Tell, following
 from .report import warning
-from .sites import as_batches, bias_of, copied, open_up, replace, run, sites, weight_of
+from .sites import as_batches, bias_of, copied, open_up, replace, sites, weight_of
 
 ROWS = 8192
 """Rows of its input that each layer is fitted to, unless told otherwise."""
@@ -56,8 +57,10 @@ def convert(
     `calibration` is an iterable of batches, a batch being a tensor, a tuple of positional or a
     mapping of keyword arguments. Of each layer's inputs `rows` rows are kept, a uniform sample
     by the policy's seed or by `seed`; layers are captured in several runs where the rows would
-    take more than `memory` bytes. With `sequential` each layer is fitted to what the layers of
-    tables before it put out, at one run over the batches a layer.
+    take more than `memory` bytes. With `sequential` the layers are fitted in the order in which
+    they are called, each to what the converted ones before it put out and towards what the original
+    makes of the same inputs, so that it takes back part of their errors; errors are then those on
+    batches held out, and all batches are in work at once (`lut/lockstep.py`).
 
     `policy` is a `Policy` (None: every layer, the default settings), an `Auto`, or "auto" with a
     budget `error` or `cost`. `checkpoint` is a folder that keeps each fitted layer; a conversion
@@ -140,47 +143,35 @@ def _fitted(
     def running(share: float) -> None:
         tell((len(made) + share) / (len(widths) + 1), "running the model")
 
-    source = _one_by_one if sequential else inputs_of
-    for name, x in source(
-        model, batches, widths, rows=rows, memory=memory, seed=seed, tell=running
-    ):
+    def new(name: str, x: Floats, goal: Goal | None = None) -> nn.Module:
         tell((len(made) + 1) / (len(widths) + 1), name)
         module = model.get_submodule(name)
         choice = settings[name]
         if choice == "int8":
-            new = Int8Linear(made_int8(name, x, module), weight_of(module))
+            found: nn.Module = Int8Linear(made_int8(name, x, module), weight_of(module))
         else:
-            layer, found, _ = fit(name, x, module, choice, store)
-            new = LutLinear(layer, weight_of(module), bias_of(module))
-            new.fitted = found
-        made.append((module, new))
-        if sequential:
-            model = replace(model, module, new)
-    if not sequential:
-        # Not before all inputs are known: later layers are to see the original's.
-        for module, new in made:
-            model = replace(model, module, new)
-    return model
+            layer, error, _ = fit(name, x, module, choice, store, goal)
+            found = LutLinear(layer, weight_of(module), bias_of(module))
+            found.fitted = error
+        made.append((module, found))
+        return found
 
-
-def _one_by_one(
-    model: nn.Module,
-    batches: Sequence[Any],
-    widths: dict[str, int],
-    *,
-    rows: int,
-    memory: float,
-    seed: int,
-    tell: Callable[[float], None],
-) -> Iterator[tuple[str, Floats]]:
-    """As `inputs_of`, with the model as it is when each layer's turn comes."""
-    order: list[str] = []
-    with watching(model, list(widths), lambda name, x, out: order.append(name)):
-        run(model, batches[0])
-    for name in dict.fromkeys((*order, *widths)):
-        yield from inputs_of(
-            model, batches, {name: widths[name]}, rows=rows, memory=memory, seed=seed, tell=tell
+    if sequential:
+        return convert_in_step(
+            model,
+            batches,
+            list(widths),
+            lambda here: new(here.name, here.x, Goal(here.y, here.groups)),
+            rows=rows,
+            seed=seed,
         )
+    source = inputs_of(model, batches, widths, rows=rows, memory=memory, seed=seed, tell=running)
+    for name, x in source:
+        new(name, x)
+    # Not before all inputs are known: later layers are to see the original's.
+    for module, found in made:
+        model = replace(model, module, found)
+    return model
 
 
 def _warn(converted: nn.Module, model: nn.Module, batches: Sequence[Any]) -> None:

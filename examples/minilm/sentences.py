@@ -15,7 +15,11 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-CALIBRATION = ("numpy", "scipy", "torch", "sympy", "transformers")
+CALIBRATION = (
+    *("numpy", "scipy", "torch", "sympy", "transformers", "numba", "huggingface_hub", "fontTools"),
+    *("setuptools", "hypothesis", "xdsl", "_pytest", "pygments", "jinja2", "mpmath", "click"),
+    *("idlelib", "tkinter", "unittest", "importlib", "xml", "http", "urllib"),
+)
 """Packages whose sentences codebooks may be fitted to; those that are not there are left out."""
 HELD_OUT = ("sklearn", "matplotlib", "networkx", "asyncio", "email", "logging", "PIL", "rich")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inr.analysis import lut_refit
-from inr.analysis.lut_codebooks import TAIL, LutSettings, codebooks, snap
+from inr.analysis import lut_codebooks, lut_refit
+from inr.analysis.lut_codebooks import TAIL, LutSettings, SharedCodebooks, codebooks, snap
 from inr.analysis.lut_fit import (
     centre_table,
     fit_layer,
@@ -23,6 +23,7 @@ from inr.analysis.lut_refit import (
     agreements,
     pair_counts,
     refit_table,
+    refit_weight,
     sum_by_code,
     sum_rows,
 )
@@ -245,6 +246,85 @@ def test_refit_helps_on_correlated_inputs_and_is_dropped_where_it_does_not(
     plain = fit_layer("fc", x, weight, None, LutSettings(fit="kmeans")).error
     assert not plain.refit_used
     assert plain.vq_rel_mse == helped.vq_rel_mse
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 3), st.sampled_from([40, 400]))
+def test_refit_weight_is_the_ridge_regression(seed: int, outputs: int, rows: int) -> None:
+    """Against NumPy's least squares with λ as extra rows, and an unknown shift as a column."""
+    rng = np.random.default_rng(seed)
+    values = (rng.normal(size=(rows, 8)) + rng.normal(size=8)).astype(np.float32)
+    prior = rng.normal(size=(8, outputs)).astype(np.float32)
+    truth = prior + rng.normal(size=prior.shape)
+    y = (values @ truth + 3 + rng.normal(size=(rows, outputs))).astype(np.float32)
+    held = rng.normal(size=(50, 8)).astype(np.float32)
+    held_y = (held @ truth + 3).astype(np.float32)
+    found = refit_weight(values, y, prior, held, held_y)
+    centred = values - values.mean(axis=0)
+    rest = y - values @ prior
+    left = np.concatenate([centred, np.sqrt(found.ridge) * np.eye(8)])
+    right = np.concatenate([rest - rest.mean(axis=0), np.zeros((8, outputs))])
+    change = np.linalg.lstsq(left, right)[0]
+    np.testing.assert_allclose(found.weight, prior + change, atol=1e-3)
+    np.testing.assert_allclose(
+        found.shift, rest.mean(axis=0) - values.mean(axis=0) @ change, atol=1e-3
+    )
+    off = held @ found.weight + found.shift - held_y
+    assert found.error == pytest.approx(float(np.sum(off**2)), rel=1e-2)
+
+
+def test_outputs_to_reach_and_groups() -> None:
+    """A layer whose inputs have an error is fitted towards what it would put out without."""
+    rng = np.random.default_rng(7)
+    true = (rng.normal(size=(1500, 5)) @ rng.normal(size=(5, 16))).astype(np.float32)
+    # An error that inputs tell: the same matrix, off the identity, for all rows.
+    x = true + (true @ (0.2 * rng.normal(size=(16, 16)))).astype(np.float32)
+    weight = rng.normal(size=(16, 8)).astype(np.float32)
+    bias = rng.normal(size=8).astype(np.float32)
+    target = true @ weight + bias
+    groups = np.arange(1500) // 50
+    chosen = LutSettings(vec=2, centroids=32)
+    plain = fit_layer("fc", x, weight, bias, chosen)
+    found = fit_layer("fc", x, weight, bias, chosen, target=target, groups=groups)
+    off, mine = (relative_error(target, f.layer(x)) for f in (plain, found))
+    assert mine < 0.3 * off
+    assert found.error.rel_mse < 0.3 * found.error.vq_rel_mse
+    with pytest.raises(CompileError, match=r"fc: outputs to reach of shape \(1500, 7\) for 1500"):
+        fit_layer("fc", x, weight, bias, chosen, target=target[:, :7])
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(0, 99))
+def test_groups_are_never_torn(groups: list[int], seed: int) -> None:
+    fit, held = split_rows(len(groups), LutSettings(seed=seed, holdout=0.3), groups)
+    assert sorted([*fit, *held]) == list(range(len(groups)))
+    assert len(held)
+    if len(set(groups)) > 1:
+        assert len(fit)
+        assert not {groups[i] for i in fit} & {groups[i] for i in held}
+
+
+def test_layers_of_one_input_share_codebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    shared = SharedCodebooks(kept=2)
+    weights = [np.random.default_rng(i).normal(size=(8, 3)).astype(np.float32) for i in range(2)]
+    alone = [fit_layer("fc", x, w, None, LutSettings()).layer for w in weights]
+    calls: list[int] = []
+    real = lut_codebooks.codebooks
+    monkeypatch.setattr(
+        lut_codebooks, "codebooks", lambda *a, **k: calls.append(1) or real(*a, **k)
+    )
+    for layer, weight in zip(alone, weights, strict=True):
+        found = fit_layer("fc", x, weight, None, LutSettings(), shared=shared).layer
+        np.testing.assert_array_equal(found.centroids, layer.centroids)
+        np.testing.assert_array_equal(found.table, layer.table)
+    assert len(calls) == 1
+    # Other rows, settings or a metric of the weight's own are other codebooks.
+    fit_layer("fc", 2 * x, weights[0], None, LutSettings(), shared=shared)
+    fit_layer("fc", x, weights[0], None, LutSettings(seed=1), shared=shared)
+    fit_layer("fc", x, weights[0], None, LutSettings(weighted=True), shared=shared)
+    assert len(calls) == 4
+    fit_layer("fc", x, weights[0], None, LutSettings(), shared=shared)  # Pushed out by the others.
+    assert len(calls) == 5
 
 
 # Integers.

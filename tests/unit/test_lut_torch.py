@@ -365,15 +365,6 @@ def test_half_precision_model():
     assert float((out.float() - real).square().sum() / real.square().sum()) < 0.1
 
 
-def test_sequential_fits_to_what_tables_put_out():
-    model = network()
-    plain, sequential = (
-        convert(model, policy=lut.Policy(4, 4), sequential=s) for s in (False, True)
-    )
-    assert torch.equal(plain[0].centroids, sequential[0].centroids)
-    assert not torch.equal(plain[2].centroids, sequential[2].centroids)
-
-
 # --- refused, or defined ---------------------------------------------------------------------
 
 
