@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..errors import CompileError
 from .auto import split_batches
 from .linear import LutLinear, layers
+from .policy import compiled, listed
 from .progress import Tell, following
 from .sites import as_batches, copied, row_mask, rows_of, run, tensors
 from .training import Soft, Straight, Trainer
@@ -53,6 +54,9 @@ def calibrate(
     lr: float = 1e-3,
     beta: float | None = None,
     train_tables: bool = False,
+    rounding: bool = True,
+    match: str | Sequence[str] = (),
+    match_weight: float = 1.0,
     inputs: Callable[[Any], Any] | None = None,
     holdout: float = 0.1,
     every: int = 50,
@@ -72,10 +76,16 @@ def calibrate(
     squared error to the teacher's outputs, relative to their energy. What an attention mask
     leaves out does not count in either term.
 
+    `match` is a regular expression, or several, for names of modules whose outputs are compared
+    with the teacher's as well: `match_weight` times the mean of their relative squared errors is
+    added to the model loss. Blocks of a deep network learn more from what comes out of them than
+    from what comes out at its end.
+
     `method` "elut" passes gradients straight through the search; "soft" takes those of a softmax
     over centroids with learned temperatures, by default without the second term. Centroids, the
     weight that tables are made of, and biases are trained, with `train_tables` every entry too; all
-    else in the model stays as it is. Tables are rounded to their bits in the loop.
+    else in the model stays as it is. Tables are rounded to their bits in the loop; without
+    `rounding` only at the end, for steps of half the time: it matters little at 8 bits.
 
     Adam, each parameter's steps in proportion to its size (`lr` is relative), the rate rising at
     first and falling to 0 as half a cosine. Every `every` steps the loss on held-out batches (a
@@ -96,6 +106,8 @@ def calibrate(
         raise CompileError("calibrate: without loss_fn= a teacher= (the original model) is needed")
     if method not in ("elut", "soft"):
         raise CompileError(f"calibrate: method {method!r}; 'elut' or 'soft'")
+    if match and teacher is None:
+        raise CompileError("calibrate: match= compares with a teacher=, the original model")
     if steps < 1 or every < 1 or not lr > 0:
         raise CompileError(f"calibrate: {steps} steps, every {every}, lr {lr}; all more than 0")
     data = as_batches(batches, "calibrate")
@@ -106,13 +118,14 @@ def calibrate(
     kind = Straight if method == "elut" else Soft
     trainers: dict[str, Trainer] = {}
     for name, lut in luts.items():
-        trainers[name] = kind(lut, train_tables=train_tables)
+        trainers[name] = kind(lut, train_tables=train_tables, rounding=rounding)
     for trainer in trainers.values():
         trainer.reconstruct = beta > 0
-    objective = _Objective(
-        converted, trainers, None if teacher is None else copied(teacher), loss_fn, inputs, beta
-    )
-    identity = (method, steps, lr, beta, train_tables, holdout, every, seed, len(data))
+    original = None if teacher is None else copied(teacher)
+    matched = _Matched(converted, original, match, match_weight)
+    objective = _Objective(converted, trainers, original, loss_fn, inputs, beta, matched)
+    identity = (method, steps, lr, beta, train_tables, rounding, matched.names, match_weight)
+    identity += (holdout, every, seed, len(data))
     state = _State(trainers, lr, steps, _fingerprint(identity, luts, data))
     if checkpoint is not None:
         state.load(Path(checkpoint))
@@ -160,9 +173,11 @@ class _Objective:
         loss_fn: Loss | None,
         inputs: Callable[[Any], Any] | None,
         beta: float,
+        matched: _Matched,
     ):
         self._model, self._trainers, self._teacher = model, trainers, teacher
         self._loss_fn, self._inputs, self._beta = loss_fn, inputs, beta
+        self._matched = matched
         self._outputs: dict[int, Any] = {}
         self._bytes = 0
 
@@ -172,12 +187,16 @@ class _Objective:
         mask = row_mask(self._model, arguments)
         for trainer in self._trainers.values():
             trainer.mask, trainer.reconstruction = mask, None
-        target = batch if self._teacher is None else self._taught(batch, arguments)
-        output = run(self._model, arguments)
+        target, inner = batch, {}
+        if self._teacher is not None:
+            target, inner = self._taught(batch, arguments)
+        with self._matched.seen(self._model) as mine:
+            output = run(self._model, arguments)
         if self._loss_fn is None:
             loss = relative_loss(output, target, mask)
         else:
             loss = self._loss_fn(output, target)
+        loss = loss + self._matched.loss(mine, inner, mask)
         errors = [t.reconstruction for t in self._trainers.values()]
         extra = sum((e for e in errors if e is not None), torch.zeros(()))
         return loss, cast(Tensor, extra)
@@ -188,15 +207,68 @@ class _Objective:
             terms = [self(batch) for batch in batches]
         return sum(float(loss + self._beta * extra) for loss, extra in terms) / len(terms)
 
-    def _taught(self, batch: Any, arguments: Any) -> Any:
+    def _taught(self, batch: Any, arguments: Any) -> tuple[Any, dict[str, Any]]:
+        """The teacher's output, and those of its matched modules."""
         if (kept := self._outputs.get(id(batch))) is not None:
             return kept
-        with torch.no_grad():
-            output = run(cast(nn.Module, self._teacher), arguments)
-        self._bytes += sum(t.numel() * t.element_size() for _, t in tensors(output))
+        teacher = cast(nn.Module, self._teacher)
+        with torch.no_grad(), self._matched.seen(teacher) as inner:
+            output = run(teacher, arguments)
+        everything = (output, *inner.values())
+        self._bytes += sum(t.numel() * t.element_size() for _, t in tensors(everything))
         if self._bytes <= KEPT:
-            self._outputs[id(batch)] = output
-        return output
+            self._outputs[id(batch)] = output, inner
+        return output, inner
+
+
+class _Matched:
+    """
+    Modules of the converted model whose outputs are held against the teacher's.
+
+    Raises CompileError for a pattern that is none, or that no module's name contains.
+    """
+
+    def __init__(
+        self,
+        converted: nn.Module,
+        teacher: nn.Module | None,
+        patterns: str | Sequence[str],
+        weight: float,
+    ):
+        self._weight = weight
+        self.names: tuple[str, ...] = ()
+        if teacher is None:
+            return
+        known = {name for name, _ in teacher.named_modules() if name}
+        names = [name for name, _ in converted.named_modules() if name in known]
+        for pattern in listed(patterns):
+            found = [name for name in names if compiled(pattern).search(name)]
+            if not found:
+                raise CompileError(
+                    f"calibrate: match={pattern!r} is in no module's name; there are "
+                    f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+                )
+            self.names += tuple(name for name in found if name not in self.names)
+
+    @contextmanager
+    def seen(self, model: nn.Module) -> Iterator[dict[str, Any]]:
+        """What the modules put out while `model` runs, by name; of several calls the last."""
+        found: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for name in self.names:
+
+                def see(_: nn.Module, _inputs: Any, out: Any, name: str = name) -> None:
+                    found[name] = out
+
+                stack.enter_context(model.get_submodule(name).register_forward_hook(see))
+            yield found
+
+    def loss(self, mine: dict[str, Any], goal: dict[str, Any], mask: Tensor | None) -> Tensor:
+        """The weighted mean of relative squared errors, 0 without modules."""
+        terms = [relative_loss(mine[name], goal[name], mask) for name in mine if name in goal]
+        if not terms:
+            return torch.zeros(())
+        return self._weight * torch.stack(terms).mean()
 
 
 def relative_loss(output: Any, target: Any, mask: Tensor | None = None) -> Tensor:
@@ -264,6 +336,7 @@ class _State:
             "best": self.best,
             "best_parameters": self._best,
             "parameters": dict(self._parameters()),
+            "counts": {name: trainer.counts for name, trainer in self._trainers.items()},
             "optimiser": self._optimiser.state_dict(),
             "schedule": self._schedule.last_epoch,
         }
@@ -285,6 +358,8 @@ class _State:
             )
         self.step, self.best, self._best = kept["step"], kept["best"], kept["best_parameters"]
         self._set(kept["parameters"])
+        for name, trainer in self._trainers.items():
+            trainer.counts.copy_(kept["counts"][name])
         self._optimiser.load_state_dict(kept["optimiser"])
         self._schedule.last_epoch = kept["schedule"]
 

@@ -56,7 +56,7 @@ class Policy:
     def __post_init__(self) -> None:
         base = self.settings
         for pattern, changes in self.overrides.items():
-            _compiled(pattern)
+            compiled(pattern)
             if changes is None or changes == "int8":
                 continue
             if isinstance(changes, str):
@@ -70,8 +70,8 @@ class Policy:
                     f"{', '.join(sorted(_FIELDS))}"
                 )
             replace(base, **changes)
-        for pattern in (*_listed(self.include), *_listed(self.exclude)):
-            _compiled(pattern)
+        for pattern in (*listed(self.include), *listed(self.exclude)):
+            compiled(pattern)
 
     @property
     def settings(self) -> LutSettings:
@@ -93,7 +93,7 @@ class Policy:
         otherwise: Literal["int8"] | None = None
         tables = True
         for pattern, changes in self.overrides.items():
-            if not _compiled(pattern).search(name):
+            if not compiled(pattern).search(name):
                 continue
             if tables := isinstance(changes, Mapping):
                 settings = replace(settings, **changes)
@@ -169,8 +169,8 @@ class Auto:
             raise CompileError(f"an error budget of {self.error}; more than 0")
         if self.sensitivity not in ("proxy", "measured"):
             raise CompileError(f"sensitivity {self.sensitivity!r}; 'proxy' or 'measured'")
-        for pattern in (*_listed(self.include), *_listed(self.exclude)):
-            _compiled(pattern)
+        for pattern in (*listed(self.include), *listed(self.exclude)):
+            compiled(pattern)
 
 
 def select(sites: Sequence[Site], include: Patterns, exclude: Patterns) -> list[Site]:
@@ -184,8 +184,8 @@ def select(sites: Sequence[Site], include: Patterns, exclude: Patterns) -> list[
         raise CompileError(
             "the model has no linear layer (nn.Linear, nn.MultiheadAttention, Conv1D)"
         )
-    within = [_compiled(p) for p in _listed(include)]
-    without = [_compiled(p) for p in _listed(exclude)]
+    within = [compiled(p) for p in listed(include)]
+    without = [compiled(p) for p in listed(exclude)]
     found = [
         site
         for site in sites
@@ -210,11 +210,13 @@ def select(sites: Sequence[Site], include: Patterns, exclude: Patterns) -> list[
     return kept
 
 
-def _listed(patterns: Patterns) -> Sequence[str]:
+def listed(patterns: Patterns) -> Sequence[str]:
+    """Patterns as a sequence."""
     return (patterns,) if isinstance(patterns, str) else patterns
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern of layer names; CompileError for one that is none."""
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -1,16 +1,19 @@
 """
 Tables that can be trained: what stands beside a `LutLinear`'s integers while `calibrate` runs.
 
-The table is T = C·W + D: centroids times a weight, and an offset D that holds whatever the fit
-found beyond that (a refit, a calibration before) and is constant, or trained as well. C, W and
-the bias are trained. So a refit loses nothing by training, and the parameters are about as many
-as the layer had, not K/V times as many.
+The table is T = C·W + D: centroids times a weight, and an offset D. W is the one that the table
+itself is nearest to, which a refitted table has and the original layer has not; D holds whatever
+remains and is constant, or trained as well. Where no more remains than the rounding of entries,
+there is no D. C, W and the bias are trained. So a refit loses nothing by training, and the
+parameters are about as many as the layer had, not K/V times as many.
 
 `Straight` (eLUT-NN, Li et al., PIM-DL, ASPLOS 2024) searches for the nearest centroid and
 passes gradients on as if x̂ = x: the forward is Q(T) summed, Q being the rounding to the
 table's bits (straight-through too); backward, with g = dL/dy,
 
     dL/dx  = g·Wᵀ        dL/dC[cb, k] = Σ_{n: idx = k} (g·Wᵀ)[n, cb]        dL/dW = x̂ᵀ·g
+
+Without rounding in the loop the forward is x̂·W, a product as the layer's own, and D summed.
 
 `Soft` (LUT-NN, Tang et al., MobiCom 2023) has the same forward, and the gradient of the softmax of
 -|x - c|²/t over the centroids, t a learned temperature of each codebook.
@@ -25,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..analysis.lut_fit import quantise_table
+from ..analysis.lut_fit import centre_table, quantise_table
 from ..analysis.lut_layer import GRID, LutLayer, table_limit
 from ..analysis.lut_refit import sum_by_code
 from ..errors import CompileError
@@ -38,7 +41,10 @@ class Trainer(nn.Module):
     A layer of tables as parameters: ...×H to ...×F.
 
     `points` CB×K×V, `weight` CB·V×F (rows past H and those of channels multiplied exactly are 0
-    and stay so), `bias` F, `offset` CB×K×F. A forward leaves ‖ŷ - y‖²/‖x·W₀‖² in
+    and stay so), `bias` F, `offset` CB×K×F or None; `rounding`: whether a forward rounds entries to
+    their bits; `counts` CB×K: how often forwards with gradients met each code.
+
+    A forward leaves ‖ŷ - y‖²/‖x·W₀‖² in
     `reconstruction`, y = x·W₀ + b₀ being what the original layer makes of the same input, if
     `reconstruct` is set; the gradient of this number goes to the parameters but not to x, for
     which it vanishes (dx̂/dx = 1). `mask` (B×L), where set, leaves rows out of it.
@@ -49,17 +55,18 @@ class Trainer(nn.Module):
     steps: Tensor
     channels: Tensor | None
     residual: Tensor | None
-    offset: Tensor
+    offset: Tensor | None
+    counts: Tensor
 
-    def __init__(self, lut: LutLinear, *, train_tables: bool = False):
+    def __init__(self, lut: LutLinear, *, train_tables: bool = False, rounding: bool = True):
         super().__init__()
         if lut.original is None:
             raise CompileError(
                 f"{lut.name}: calibration needs the layer's original weight, which tables alone "
                 "do not hold; convert the model, or load the tables into it"
             )
-        blocks, _, vec = lut.centroids.shape
-        self.name, self.bits = lut.name, lut.bits
+        blocks, count, vec = lut.centroids.shape
+        self.name, self.bits, self.rounding = lut.name, lut.bits, rounding
         self.in_features = lut.in_features
         self._original = (lut.original, lut.original_bias)
         self.register_buffer("steps", lut.steps.clone())
@@ -83,14 +90,24 @@ class Trainer(nn.Module):
             return None if grad is None else grad * live
 
         self.points.register_hook(of_live)
-        self.weight = nn.Parameter(weight)
         bias = lut.scale.new_zeros(lut.out_features) if lut.bias is None else lut.bias.clone()
-        self.bias = nn.Parameter(bias)
+        weight, rows = _nearest_weight(entries, points, weight)
         offset = entries - _table(points, weight)
+        if not rounding:
+            # What all entries of a codebook have in common is the bias's. Then often nothing but
+            # rounding remains, a third of the square of half a unit, and a forward is a product.
+            bias, offset = bias + rows.sum(0), offset - rows[:, None]
+        rest: Tensor | None = offset
+        if not rounding and bool((offset.square().mean((0, 1)) < (lut.scale / 2).square()).all()):
+            rest = None
+        self.weight = nn.Parameter(weight)
+        self.bias = nn.Parameter(bias)
         if train_tables:
             self.offset = nn.Parameter(offset)
         else:
-            self.register_buffer("offset", offset)
+            self.register_buffer("offset", rest)
+        counts = torch.zeros(blocks, count, dtype=torch.int64, device=points.device)
+        self.register_buffer("counts", counts)
         self.reconstruct = True
         self.reconstruction = None
         self.mask = None
@@ -102,13 +119,24 @@ class Trainer(nn.Module):
 
     def table(self) -> Tensor:
         """T, CB×K×F."""
-        return _table(self.points, self.weight) + self.offset
+        table = _table(self.points, self.weight)
+        return table if self.offset is None else table + self.offset
 
     def spans(self) -> dict[str, float]:
         """The size of each parameter's numbers, which steps of training are in proportion to."""
         entries = _rms(self.table())
         sizes = {"points": _rms(self.points), "weight": _rms(self.weight), "offset": entries}
         return {**sizes, "bias": entries * len(self.steps) ** 0.5}
+
+    def search(self, flat: Tensor) -> Tensor:
+        """The codes N×CB of rows N×H; they are counted while gradients are wanted."""
+        indices = ops.encode(flat.detach(), self.grid(), self.steps)
+        if torch.is_grad_enabled():
+            blocks, count = self.counts.shape
+            rows = indices.long() + torch.arange(blocks, device=indices.device) * count
+            met = torch.bincount(rows.reshape(-1), minlength=blocks * count)
+            self.counts += met.reshape(blocks, count)
+        return indices
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.in_features).to(torch.float32)
@@ -143,8 +171,13 @@ class Trainer(nn.Module):
 
     def layer(self) -> LutLayer:
         """What has been trained, as integers."""
-        table = self.table().detach().cpu().numpy()
-        entries, scale = quantise_table(table, self.bits)
+        table, bias = self.table().detach().cpu().numpy(), self.bias.detach().cpu().numpy().copy()
+        counts = None
+        if not self.rounding:
+            # Rounded once, as well as it goes; in the loop it was done as `rounded` does.
+            table, moved = centre_table(table)
+            bias, counts = bias + moved, self.counts.cpu().numpy()
+        entries, scale = quantise_table(table, self.bits, counts=counts)
         exact = self.channels is not None and self.residual is not None
         return LutLayer(
             self.name,
@@ -153,7 +186,7 @@ class Trainer(nn.Module):
             self.steps.cpu().numpy().copy(),
             entries,
             scale,
-            self.bias.detach().cpu().numpy().copy(),
+            bias,
             self.bits,
             cast(Tensor, self.channels).cpu().numpy().astype(np.int32) if exact else None,
             cast(Tensor, self.residual).cpu().numpy().copy() if exact else None,
@@ -164,6 +197,22 @@ def _table(points: Tensor, weight: Tensor) -> Tensor:
     """C·W: CB×K×V centroids and a CB·V×F weight to CB×K×F."""
     blocks, _, vec = points.shape
     return points @ weight.reshape(blocks, vec, -1)
+
+
+def _nearest_weight(table: Tensor, points: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+    """
+    W (CB·V×F) and a row r of each codebook (CB×F) for which C·W + r is nearest to a table CB×K×F:
+    least squares over its entries, drawn a little towards `prior` where centroids do not tell.
+    """
+    vec = points.shape[2]
+    rest = table - _table(points, prior)
+    middle, mean = points.mean(1, keepdim=True), rest.mean(1)
+    centred = (points - middle).double()
+    gram = centred.transpose(1, 2) @ centred
+    ridge = 1e-6 * gram.diagonal(dim1=1, dim2=2).mean(-1) + 1e-30
+    gram = gram + ridge[:, None, None] * torch.eye(vec, dtype=gram.dtype, device=gram.device)
+    change = torch.linalg.solve(gram, centred.transpose(1, 2) @ rest.double()).to(table.dtype)
+    return prior + change.reshape(prior.shape), mean - (middle @ change)[:, 0]
 
 
 def _rms(values: Tensor) -> float:
@@ -182,15 +231,17 @@ class Straight(Trainer):
     """Straight-through to the inputs: eLUT-NN."""
 
     def sums(self, flat: Tensor) -> tuple[Tensor, Tensor]:
-        indices = ops.encode(flat.detach(), self.grid(), self.steps)
+        bits = self.bits if self.rounding else None
         return cast(
             "tuple[Tensor, Tensor]",
-            _StraightSums.apply(flat, indices, self.points, self.weight, self.offset, self.bits),
+            _StraightSums.apply(
+                flat, self.search(flat), self.points, self.weight, self.offset, bits
+            ),
         )
 
 
 class _StraightSums(torch.autograd.Function):
-    """Sums of rounded table entries, with the gradients of the module's docstring."""
+    """Sums of table entries, rounded or not, with the gradients of the module's docstring."""
 
     @staticmethod
     def forward(
@@ -199,12 +250,17 @@ class _StraightSums(torch.autograd.Function):
         indices: Tensor,
         points: Tensor,
         weight: Tensor,
-        offset: Tensor,
-        bits: int,
+        offset: Tensor | None,
+        bits: int | None,
     ) -> tuple[Tensor, Tensor]:
         blocks, count, _ = points.shape
-        table = rounded(_table(points, weight) + offset, bits).reshape(blocks * count, -1)
-        out = ops.sum_rows(indices, table, count)
+        if bits is None:
+            out = _chosen(points, indices) @ weight
+            if offset is not None:
+                out += ops.sum_rows(indices, offset.reshape(blocks * count, -1), count)
+        else:
+            table = _table(points, weight) if offset is None else _table(points, weight) + offset
+            out = ops.sum_rows(indices, rounded(table, bits).reshape(blocks * count, -1), count)
         ctx.save_for_backward(indices, points, weight)
         ctx.width = x.shape[1]
         ctx.set_materialize_grads(False)
@@ -224,8 +280,7 @@ class _StraightSums(torch.autograd.Function):
         if wants[0] and g is not None:
             to_x = (to_points if both is g else g @ weight.t())[:, : ctx.width]
         rows = indices.long() + torch.arange(blocks, device=indices.device) * count
-        chosen = points.reshape(blocks * count, vec)[rows].reshape(len(rows), -1)
-        to_weight = chosen.t() @ both
+        to_weight = _chosen(points, indices).t() @ both
         summed = _by_code(rows.reshape(-1), to_points.reshape(-1, vec), blocks * count)
         to_offset = None
         if wants[4]:
@@ -233,6 +288,16 @@ class _StraightSums(torch.autograd.Function):
                 sum_by_code(indices.cpu().numpy(), both.cpu().numpy(), count)
             ).to(both.device)
         return to_x, None, summed.reshape(points.shape), to_weight, to_offset, None
+
+
+def _chosen(points: Tensor, indices: Tensor) -> Tensor:
+    """x̂: the centroids CB×K×V that indices N×CB stand for, N×CB·V."""
+    blocks, count, vec = points.shape
+    rows = (
+        indices.to(torch.int32)
+        + torch.arange(blocks, dtype=torch.int32, device=indices.device) * count
+    )
+    return points.reshape(blocks * count, vec)[rows].reshape(len(indices), -1)
 
 
 def _by_code(rows: Tensor, values: Tensor, count: int) -> Tensor:
@@ -247,8 +312,8 @@ def _by_code(rows: Tensor, values: Tensor, count: int) -> Tensor:
 class Soft(Trainer):
     """The gradient of a softmax over centroids, of learned temperature: LUT-NN."""
 
-    def __init__(self, lut: LutLinear, *, train_tables: bool = False):
-        super().__init__(lut, train_tables=train_tables)
+    def __init__(self, lut: LutLinear, *, train_tables: bool = False, rounding: bool = True):
+        super().__init__(lut, train_tables=train_tables, rounding=rounding)
         # A first temperature on the scale of what separates a centroid from the next.
         points = self.points.detach()
         apart = torch.cdist(points, points).square()
@@ -261,7 +326,8 @@ class Soft(Trainer):
 
     def sums(self, flat: Tensor) -> tuple[Tensor, Tensor]:
         table = self.table()
-        table = table + (rounded(table.detach(), self.bits) - table.detach())
+        if self.rounding:
+            table = table + (rounded(table.detach(), self.bits) - table.detach())
         out = self._sums(flat, table)
         return out, self._sums(flat.detach(), table) if self.reconstruct else out
 
@@ -273,7 +339,7 @@ class Soft(Trainer):
         far = torch.baddbmm(norms, x, self.points.transpose(1, 2), alpha=-2)
         soft = torch.softmax(-far / self.log_temperature.exp()[:, None, None], dim=-1)
         soft = soft.transpose(0, 1)
-        indices = ops.encode(flat.detach(), self.grid(), self.steps)
+        indices = self.search(flat)
         hard = functional.one_hot(indices.long(), count)
         codes = hard + soft - soft.detach()
         return codes.reshape(len(flat), blocks * count) @ table.reshape(blocks * count, -1)
