@@ -1,8 +1,9 @@
 """
 The search of a layer of tables on this machine: `upmem/host/inr_search.h`, compiled once.
 
-Every path gives the bytes of `analysis.lut_layer.encode`: AVX-512, AVX2 and plain C, chosen by
-what the processor has, and NumPy where there is no C compiler.
+Every path gives the bytes of `analysis.lut_layer.encode`: AVX-512 (with VNNI, products and their sum
+in one instruction), AVX2 and plain C, chosen by what the processor has, and NumPy where there is no
+C compiler.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..analysis.lut_layer import GRID, MAX_CENTROIDS, LutLayer, encode
 from ..errors import CompileError
 from .toolchain import cache_folder, fingerprint
 
-Route = Literal["c", "avx2", "avx512", "numpy"]
+Route = Literal["c", "avx2", "avx512", "vnni", "numpy"]
 """How the search is computed."""
 
 HEADERS = Path(__file__).with_name("upmem") / "host"
@@ -109,7 +110,7 @@ def routes() -> tuple[Route, ...]:
     library = _library()
     if library is None:
         return ("numpy",)
-    compiled: tuple[Route, ...] = ("c", "avx2", "avx512")
+    compiled: tuple[Route, ...] = ("c", "avx2", "avx512", "vnni")
     return (*reversed(compiled[: library.inr_search_best() + 1]), "numpy")
 
 

@@ -41,7 +41,8 @@
 #define INR_SEARCH_GROUP 16 /* centroids whose number fits a key */
 #define INR_SEARCH_KEYED 20 /* channels up to which a key, 16 * 1.5 * V * 2047^2, fits 32 bits */
 
-enum { INR_SEARCH_BEST = -1, INR_SEARCH_C = 0, INR_SEARCH_AVX2 = 1, INR_SEARCH_AVX512 = 2 };
+enum { INR_SEARCH_BEST = -1, INR_SEARCH_C = 0, INR_SEARCH_AVX2 = 1, INR_SEARCH_AVX512 = 2,
+       INR_SEARCH_VNNI = 3 };
 
 typedef struct {
   int width;  /* H: channels of a row */
@@ -205,19 +206,23 @@ static inline void inr_search_store(const uint8_t *bytes, int rows, int first, i
 #define INR_SEARCH_INLINE static inline __attribute__((always_inline))
 #define INR_SEARCH_FOR_AVX2 __attribute__((target("avx2")))
 #define INR_SEARCH_FOR_AVX512 __attribute__((target("avx2,avx512f,avx512bw")))
+#define INR_SEARCH_FOR_VNNI __attribute__((target("avx2,avx512f,avx512bw,avx512vnni")))
 
 INR_SEARCH_FOR_AVX2 static inline __m256i inr_search_round8(__m256 x, __m256 inverse) {
-  const __m256 t = _mm256_mul_ps(x, inverse);
-  const __m256 number = _mm256_and_ps(t, _mm256_cmp_ps(t, t, _CMP_ORD_Q));
   const __m256 low = _mm256_set1_ps(-INR_SEARCH_GRID), high = _mm256_set1_ps(INR_SEARCH_GRID);
-  return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(number, low), high));
+  /* Of a number and a NaN both give the second operand: NaN stays, and becomes INT32_MIN. */
+  const __m256 t = _mm256_min_ps(high, _mm256_max_ps(low, _mm256_mul_ps(x, inverse)));
+  return _mm256_cvtps_epi32(t);
 }
 
-/* 16 coordinates of one row. */
+/* 16 coordinates of one row, its pairs in the order 0 1 4 5 2 3 6 7 that packs leave. */
 INR_SEARCH_FOR_AVX2 static inline __m256i inr_search_round16(const float *x, const float *inverse) {
   const __m256i a = inr_search_round8(_mm256_loadu_ps(x), _mm256_loadu_ps(inverse));
   const __m256i b = inr_search_round8(_mm256_loadu_ps(x + 8), _mm256_loadu_ps(inverse + 8));
-  return _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xD8);
+  const __m256i packed = _mm256_packs_epi32(a, b);
+  /* INT32_MIN has become INT16_MIN, which no coordinate is. */
+  const __m256i nan = _mm256_cmpeq_epi16(packed, _mm256_set1_epi16(INT16_MIN));
+  return _mm256_andnot_si256(nan, packed);
 }
 
 INR_SEARCH_FOR_AVX2 static inline void inr_search_tile_avx2(const inr_search *s, const float *x,
@@ -258,90 +263,133 @@ INR_SEARCH_FOR_AVX2 static inline void inr_search_tile_avx2(const inr_search *s,
         r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
       }
       for (int i = 0; i < 4; i++) {
-        int32_t *at = words + (size_t)(slot / 2 + i) * INR_SEARCH_ROWS + base;
+        /* Halves hold words 0 1 4 5 and 2 3 6 7. */
+        const int word = slot / 2 + i + (i & 2);
+        int32_t *at = words + (size_t)word * INR_SEARCH_ROWS + base;
         _mm256_storeu_si256((__m256i *)at, _mm256_permute2x128_si256(r[i], r[i + 4], 0x20));
-        at += 4 * INR_SEARCH_ROWS;
+        at += 2 * INR_SEARCH_ROWS;
         _mm256_storeu_si256((__m256i *)at, _mm256_permute2x128_si256(r[i], r[i + 4], 0x31));
       }
     }
   }
 }
 
-/* One codebook, 32 rows; `words` is a constant where it is small, so that loops unroll. */
-INR_SEARCH_FOR_AVX2 INR_SEARCH_INLINE void inr_search_block_avx2(
-    const int32_t *q, const int16_t *c, const int32_t *keys, int padded, int words, uint8_t *out) {
+/* The numbers of the nearest centroids of 32 rows, four vectors of words, to bytes. */
+INR_SEARCH_FOR_AVX2 static inline void inr_search_bytes_avx2(const __m256i *where, uint8_t *out) {
+  const __m256i low = _mm256_packus_epi32(where[0], where[1]);
+  const __m256i high = _mm256_packus_epi32(where[2], where[3]);
+  /* Packs work in halves of a vector: four rows of each in turn are put in order at last. */
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
+  _mm256_storeu_si256((__m256i *)out, bytes);
+}
+
+/* One codebook, 32 rows; what is constant where it is called unrolls. */
+INR_SEARCH_FOR_AVX2 INR_SEARCH_INLINE void inr_search_some_avx2(
+    const int32_t *q, const int16_t *c, const int32_t *keys, int padded, int words,
+    __m256i *where) {
   const __m256i number = _mm256_set1_epi32(15);
-  for (int base = 0; base < INR_SEARCH_ROWS; base += 16) {
-    __m256i best[2], where[2];
-    for (int group = 0; group < padded; group += INR_SEARCH_GROUP) {
-      __m256i least[2] = {_mm256_set1_epi32(INT32_MAX), _mm256_set1_epi32(INT32_MAX)};
-      for (int k = group; k < group + INR_SEARCH_GROUP; k++) {
-        __m256i key[2] = {_mm256_set1_epi32(keys[k]), _mm256_set1_epi32(keys[k])};
-        for (int word = 0; word < words; word++) {
-          const __m256i factor = _mm256_set1_epi32(inr_search_word(c + 2 * (k * words + word)));
-          for (int i = 0; i < 2; i++) {
-            const int32_t *at = q + word * INR_SEARCH_ROWS + base + 8 * i;
-            const __m256i lanes = _mm256_loadu_si256((const __m256i *)at);
-            key[i] = _mm256_add_epi32(key[i], _mm256_madd_epi16(lanes, factor));
-          }
+  __m256i best[4];
+  for (int group = 0; group < padded; group += INR_SEARCH_GROUP) {
+    __m256i least[4];
+    for (int i = 0; i < 4; i++) least[i] = _mm256_set1_epi32(INT32_MAX);
+    for (int k = group; k < group + INR_SEARCH_GROUP; k++) {
+      __m256i key[4];
+      for (int i = 0; i < 4; i++) key[i] = _mm256_set1_epi32(keys[k]);
+      for (int word = 0; word < words; word++) {
+        const __m256i factor = _mm256_set1_epi32(inr_search_word(c + 2 * (k * words + word)));
+        for (int i = 0; i < 4; i++) {
+          const int32_t *at = q + word * INR_SEARCH_ROWS + 8 * i;
+          const __m256i rows = _mm256_loadu_si256((const __m256i *)at);
+          key[i] = _mm256_add_epi32(key[i], _mm256_madd_epi16(rows, factor));
         }
-        for (int i = 0; i < 2; i++) least[i] = _mm256_min_epi32(least[i], key[i]);
       }
-      for (int i = 0; i < 2; i++) {
-        const __m256i score = _mm256_srai_epi32(least[i], 4);
-        const __m256i mine =
-            _mm256_add_epi32(_mm256_and_si256(least[i], number), _mm256_set1_epi32(group));
-        if (group == 0) {
-          best[i] = score, where[i] = mine;
-        } else {
-          const __m256i less = _mm256_cmpgt_epi32(best[i], score);
-          best[i] = _mm256_min_epi32(best[i], score);
-          where[i] = _mm256_blendv_epi8(where[i], mine, less);
-        }
+      for (int i = 0; i < 4; i++) least[i] = _mm256_min_epi32(least[i], key[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+      const __m256i mine = _mm256_and_si256(least[i], number);
+      if (padded == INR_SEARCH_GROUP) {
+        where[i] = mine;
+        continue;
+      }
+      const __m256i score = _mm256_srai_epi32(least[i], 4);
+      const __m256i numbered = _mm256_add_epi32(mine, _mm256_set1_epi32(group));
+      if (group == 0) {
+        best[i] = score, where[i] = numbered;
+      } else {
+        const __m256i less = _mm256_cmpgt_epi32(best[i], score);
+        best[i] = _mm256_min_epi32(best[i], score);
+        where[i] = _mm256_blendv_epi8(where[i], numbered, less);
       }
     }
-    /* Sixteen words to bytes; packs work in halves of a vector. */
-    __m256i pack = _mm256_packus_epi32(where[0], where[1]);
-    pack = _mm256_permute4x64_epi64(pack, 0xD8);
-    const __m128i bytes =
-        _mm_packus_epi16(_mm256_castsi256_si128(pack), _mm256_extracti128_si256(pack, 1));
-    _mm_storeu_si128((__m128i *)(out + base), bytes);
   }
 }
 
-INR_SEARCH_FOR_AVX512 INR_SEARCH_INLINE void inr_search_block_avx512(
+INR_SEARCH_FOR_AVX2 INR_SEARCH_INLINE void inr_search_block_avx2(
     const int32_t *q, const int16_t *c, const int32_t *keys, int padded, int words, uint8_t *out) {
-  const __m512i number = _mm512_set1_epi32(15);
-  __m512i best[2], where[2];
-  for (int group = 0; group < padded; group += INR_SEARCH_GROUP) {
-    __m512i least[2] = {_mm512_set1_epi32(INT32_MAX), _mm512_set1_epi32(INT32_MAX)};
-    for (int k = group; k < group + INR_SEARCH_GROUP; k++) {
-      __m512i key[2] = {_mm512_set1_epi32(keys[k]), _mm512_set1_epi32(keys[k])};
-      for (int word = 0; word < words; word++) {
-        const __m512i factor = _mm512_set1_epi32(inr_search_word(c + 2 * (k * words + word)));
-        for (int i = 0; i < 2; i++) {
-          const __m512i lanes = _mm512_loadu_si512(q + word * INR_SEARCH_ROWS + 16 * i);
-          key[i] = _mm512_add_epi32(key[i], _mm512_madd_epi16(lanes, factor));
-        }
-      }
-      for (int i = 0; i < 2; i++) least[i] = _mm512_min_epi32(least[i], key[i]);
-    }
-    for (int i = 0; i < 2; i++) {
-      const __m512i score = _mm512_srai_epi32(least[i], 4);
-      const __m512i mine =
-          _mm512_add_epi32(_mm512_and_si512(least[i], number), _mm512_set1_epi32(group));
-      if (group == 0) {
-        best[i] = score, where[i] = mine;
-      } else {
-        const __mmask16 less = _mm512_cmplt_epi32_mask(score, best[i]);
-        best[i] = _mm512_min_epi32(best[i], score);
-        where[i] = _mm512_mask_mov_epi32(where[i], less, mine);
-      }
-    }
-  }
-  for (int i = 0; i < 2; i++)
-    _mm_storeu_si128((__m128i *)(out + 16 * i), _mm512_cvtepi32_epi8(where[i]));
+  __m256i where[4];
+  if (padded == INR_SEARCH_GROUP)
+    inr_search_some_avx2(q, c, keys, INR_SEARCH_GROUP, words, where);
+  else
+    inr_search_some_avx2(q, c, keys, padded, words, where);
+  inr_search_bytes_avx2(where, out);
 }
+
+/* A sum and two products of 16-bit numbers; in one instruction where the processor has it. */
+#define INR_SEARCH_TWO(SUM, A, B) _mm512_add_epi32(SUM, _mm512_madd_epi16(A, B))
+#define INR_SEARCH_TWO_VNNI(SUM, A, B) _mm512_dpwssd_epi32(SUM, A, B)
+
+/* One codebook, 32 rows. */
+#define INR_SEARCH_BLOCK_AVX512(NAME, TARGET, TWO)                                                \
+  TARGET INR_SEARCH_INLINE void NAME##_some(const int32_t *q, const int16_t *c,                   \
+                                            const int32_t *keys, int padded, int words,           \
+                                            uint8_t *out) {                                       \
+    const __m512i number = _mm512_set1_epi32(15);                                                 \
+    __m512i best[2], where[2];                                                                    \
+    for (int group = 0; group < padded; group += INR_SEARCH_GROUP) {                              \
+      __m512i least[2] = {_mm512_set1_epi32(INT32_MAX), _mm512_set1_epi32(INT32_MAX)};            \
+      for (int k = group; k < group + INR_SEARCH_GROUP; k++) {                                    \
+        __m512i key[2] = {_mm512_set1_epi32(keys[k]), _mm512_set1_epi32(keys[k])};                \
+        for (int word = 0; word < words; word++) {                                                \
+          const __m512i factor = _mm512_set1_epi32(inr_search_word(c + 2 * (k * words + word)));  \
+          for (int i = 0; i < 2; i++) {                                                           \
+            const __m512i rows = _mm512_loadu_si512(q + word * INR_SEARCH_ROWS + 16 * i);         \
+            key[i] = TWO(key[i], rows, factor);                                                   \
+          }                                                                                       \
+        }                                                                                         \
+        for (int i = 0; i < 2; i++) least[i] = _mm512_min_epi32(least[i], key[i]);                \
+      }                                                                                           \
+      for (int i = 0; i < 2; i++) {                                                               \
+        const __m512i mine = _mm512_and_si512(least[i], number);                                  \
+        if (padded == INR_SEARCH_GROUP) {                                                         \
+          where[i] = mine;                                                                        \
+          continue;                                                                               \
+        }                                                                                         \
+        const __m512i score = _mm512_srai_epi32(least[i], 4);                                     \
+        const __m512i numbered = _mm512_add_epi32(mine, _mm512_set1_epi32(group));                \
+        if (group == 0) {                                                                         \
+          best[i] = score, where[i] = numbered;                                                   \
+        } else {                                                                                  \
+          const __mmask16 less = _mm512_cmplt_epi32_mask(score, best[i]);                         \
+          best[i] = _mm512_min_epi32(best[i], score);                                             \
+          where[i] = _mm512_mask_mov_epi32(where[i], less, numbered);                             \
+        }                                                                                         \
+      }                                                                                           \
+    }                                                                                             \
+    for (int i = 0; i < 2; i++)                                                                   \
+      _mm_storeu_si128((__m128i *)(out + 16 * i), _mm512_cvtepi32_epi8(where[i]));                \
+  }                                                                                               \
+  TARGET INR_SEARCH_INLINE void NAME(const int32_t *q, const int16_t *c, const int32_t *keys,     \
+                                     int padded, int words, uint8_t *out) {                       \
+    if (padded == INR_SEARCH_GROUP)                                                               \
+      NAME##_some(q, c, keys, INR_SEARCH_GROUP, words, out);                                      \
+    else                                                                                          \
+      NAME##_some(q, c, keys, padded, words, out);                                                \
+  }
+
+INR_SEARCH_BLOCK_AVX512(inr_search_block_avx512, INR_SEARCH_FOR_AVX512, INR_SEARCH_TWO)
+INR_SEARCH_BLOCK_AVX512(inr_search_block_vnni, INR_SEARCH_FOR_VNNI, INR_SEARCH_TWO_VNNI)
+#undef INR_SEARCH_BLOCK_AVX512
 
 #define INR_SEARCH_NEAREST(NAME, TARGET, BLOCK)                                                   \
   TARGET static inline void NAME(const inr_search *s, const int32_t *words, uint8_t *indices) {   \
@@ -363,6 +411,7 @@ INR_SEARCH_FOR_AVX512 INR_SEARCH_INLINE void inr_search_block_avx512(
 
 INR_SEARCH_NEAREST(inr_search_nearest_avx2, INR_SEARCH_FOR_AVX2, inr_search_block_avx2)
 INR_SEARCH_NEAREST(inr_search_nearest_avx512, INR_SEARCH_FOR_AVX512, inr_search_block_avx512)
+INR_SEARCH_NEAREST(inr_search_nearest_vnni, INR_SEARCH_FOR_VNNI, inr_search_block_vnni)
 #undef INR_SEARCH_NEAREST
 
 /* bytes[column][row] to out[row][column], 16 by 16. */
@@ -396,7 +445,7 @@ static inline int inr_search_level(void) {
 #if INR_SEARCH_X86
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
-    return INR_SEARCH_AVX512;
+    return __builtin_cpu_supports("avx512vnni") ? INR_SEARCH_VNNI : INR_SEARCH_AVX512;
   if (__builtin_cpu_supports("avx2")) return INR_SEARCH_AVX2;
 #endif
   return INR_SEARCH_C;
@@ -431,6 +480,10 @@ static inline int inr_search_rows(const inr_search *s, const float *x, size_t ro
     uint8_t *to = out + first * columns;
     switch (level) {
 #if INR_SEARCH_X86
+      case INR_SEARCH_VNNI:
+        inr_search_tile_avx2(s, from, now, wide, words);
+        inr_search_nearest_vnni(s, words, indices);
+        break;
       case INR_SEARCH_AVX512:
         inr_search_tile_avx2(s, from, now, wide, words);
         inr_search_nearest_avx512(s, words, indices);
