@@ -6,8 +6,10 @@ grid of the search.
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -52,8 +54,9 @@ class LutSettings:
     output on the codes, kept where it is better on held-out rows."""
     weighted: bool = False
     """k-means in the metric of the output error, W_cb·W_cbᵀ."""
-    residual: int = 0
-    """Input channels that are multiplied exactly."""
+    residual: int | None = None
+    """Input channels that are multiplied exactly. None: none, or, in a table of 8 bits, the few
+    without which its integers would add more than `fit_layer` allows them to."""
     seed: int = 0
     holdout: float = 0.2
     """The share of calibration rows that are kept from fitting and on which errors are measured."""
@@ -69,7 +72,7 @@ class LutSettings:
             raise CompileError(f"table entries of {self.bits} bits; 4 to 8")
         if self.fit not in ("refit", "kmeans"):
             raise CompileError(f"no fit is named {self.fit!r}; 'refit' or 'kmeans'")
-        if self.residual < 0:
+        if self.residual is not None and self.residual < 0:
             raise CompileError(f"{self.residual} residual channels; 0 or more")
         if not 0 <= self.seed < 2**32:
             raise CompileError(f"a seed of {self.seed}; 0 to 4294967295")
@@ -128,16 +131,22 @@ def codebooks(
     points = np.zeros((blocks, count, settings.vec), dtype=np.float32)
     chosen = range(blocks) if only is None else [int(block) for block in only]
     k_means, one_thread = _k_means()
-    with one_thread:
-        for done, block in enumerate(chosen):
-            part = parts[:, block].astype(np.float64)
-            # In units of the largest: squares of huge or tiny activations stay numbers.
-            largest = np.abs(part).max()
-            if largest > 0:
-                part = part / largest
-                factor = np.eye(settings.vec) if factors is None else factors[block]
-                centres = k_means(part @ factor, count, seeds[block])
-                points[block] = np.linalg.solve(factor.T, centres.T).T * largest
+
+    def found(block: int) -> Floats:
+        part = parts[:, block].astype(np.float64)
+        # In units of the largest: squares of huge or tiny activations stay numbers.
+        largest = np.abs(part).max()
+        if not largest > 0:
+            return np.zeros((count, settings.vec), dtype=np.float32)
+        part = part / largest
+        factor = np.eye(settings.vec) if factors is None else factors[block]
+        centres = k_means(part @ factor, count, seeds[block])
+        return (np.linalg.solve(factor.T, centres.T).T * largest).astype(np.float32)
+
+    # A codebook a thread: most of k-means runs outside the interpreter's lock.
+    with one_thread, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done, (block, centres) in enumerate(zip(chosen, pool.map(found, chosen), strict=True)):
+            points[block] = centres
             if progress is not None:
                 progress((done + 1) / len(chosen))
     return points

@@ -103,7 +103,7 @@ def layer_costs(
     blocks = codebook_count(height, choice.vec)
     packed = 0.5 if choice.centroids <= 16 else 1.0
     search = 2 * rows * height * choice.centroids / machine.search_flops
-    search += choice.residual * rows * width / target.host_macs_per_second
+    search += (choice.residual or 0) * rows * width / target.host_macs_per_second
     return _on_dpus(
         machine,
         rows,

@@ -11,7 +11,7 @@ these less the bias take the place of x·W.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,14 @@ Floats = NDArray[np.float32]
 
 TABLE_ROWS = 16384
 """Rows that single table entries are fitted to, at most: a regression of CB·K unknowns a column."""
+
+INTEGERS_ADD = 1e-3
+"""What the integers of a table of 8 bits may add to the relative error of a layer: past it, and
+where `LutSettings.residual` leaves it open, input channels are multiplied exactly."""
+
+RESIDUALS = (1, 2, 4, 8, 16)
+"""How many these may be. A few channels that are far larger than all others set the unit of the
+outputs that they reach, and all other entries are then rounded by it."""
 
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 """What the largest magnitude of a column may be clipped to."""
@@ -114,7 +122,6 @@ def fit_layer(
     """
     tell = progress or _nothing
     rows, matrix, offset, wanted = _checked(name, x, weight, bias, target, settings)
-    width, outputs = matrix.shape
     fit, held = split_rows(len(rows), settings, groups)
     if len(fit) < settings.centroids or not len(held):
         raise CompileError(
@@ -122,10 +129,47 @@ def fit_layer(
             f"for {settings.centroids} centroids; give at least one row to fit a centroid and one "
             "held out, some hundred times as many to fit well"
         )
-    x_fit = rows[fit]
     find = shared or SharedCodebooks()
+
+    def fitted(residual: int | None, wide: int = 0) -> FittedLayer:
+        asked = replace(settings, residual=residual)
+        return _fitted(name, rows, matrix, offset, wanted, fit, held, asked, wide, find, tell)
+
+    first = found = fitted(settings.residual)
+    if settings.residual is not None or settings.bits < 8:
+        return first
+    for count in RESIDUALS:
+        if found.error.quant_rel_mse <= INTEGERS_ADD:
+            return found
+        if count <= matrix.shape[0] // 4:
+            found = fitted(None, count)
+    return found if found.error.quant_rel_mse <= INTEGERS_ADD else first
+
+
+def _fitted(
+    name: str,
+    rows: Floats,
+    matrix: Floats,
+    offset: Floats | None,
+    wanted: Floats | None,
+    fit: NDArray[np.intp],
+    held: NDArray[np.intp],
+    settings: LutSettings,
+    wide: int,
+    find: SharedCodebooks,
+    tell: Callable[[float], None],
+) -> FittedLayer:
+    """
+    `fit_layer` where it is known how many channels are multiplied exactly: those of
+    `settings.residual` for the error of their centroids, or else `wide` for their reach.
+    """
+    width, outputs = matrix.shape
+    x_fit = rows[fit]
     points = find.of(x_fit, settings, matrix, progress=lambda share: tell(0.5 * share))
-    channels = _exact_channels(x_fit, matrix, points, settings)
+    if settings.residual is None:
+        channels = _widest_channels(matrix, points, wide)
+    else:
+        channels = _exact_channels(x_fit, matrix, points, settings)
     x_table, w_table = rows, matrix
     if len(channels):
         x_table, w_table = rows.copy(), matrix.copy()
@@ -259,7 +303,7 @@ def _checked(
             f"{name}: outputs to reach of shape {wanted.shape} for {len(rows)} rows and "
             f"{matrix.shape[1]} outputs"
         )
-    if settings.residual > matrix.shape[0]:
+    if (settings.residual or 0) > matrix.shape[0]:
         raise CompileError(
             f"{name}: {settings.residual} residual channels of {matrix.shape[0]} inputs"
         )
@@ -365,6 +409,13 @@ def _ratio(error: float, energy: float) -> float:
     if energy > 0:
         return error / energy
     return 0.0 if error == 0 else float("inf")
+
+
+def _widest_channels(weight: Floats, points: Floats, count: int) -> NDArray[np.int32]:
+    """The channels whose centroids span most of the outputs, max |c_h - c'_h|·|W_h|, in order."""
+    spans = (points.max(axis=1) - points.min(axis=1)).reshape(-1)[: len(weight)]
+    reach = spans * np.linalg.norm(weight, axis=1)
+    return np.sort(np.argsort(-reach, kind="stable")[:count]).astype(np.int32)
 
 
 def _exact_channels(

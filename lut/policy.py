@@ -44,7 +44,7 @@ class Policy:
     bits: int = 8
     fit: Fit = "refit"
     weighted: bool = False
-    residual: int = 0
+    residual: int | None = None
     include: Patterns = ".*"
     exclude: Patterns = ()
     seed: int = 0

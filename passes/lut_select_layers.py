@@ -244,7 +244,7 @@ def operations(rows: int, height: int, width: int, settings: LutSettings | None)
         return 2 * rows * height * width
     blocks = codebook_count(height, settings.vec)
     search = 2 * height * settings.centroids + blocks * settings.centroids
-    return rows * (search + blocks * width + 2 * settings.residual * width)
+    return rows * (search + blocks * width + 2 * (settings.residual or 0) * width)
 
 
 def run_with(

@@ -1,7 +1,7 @@
 """
 The search of a layer of tables on this machine: `upmem/host/inr_search.h`, compiled once.
 
-Every path gives the bytes of `analysis.lut_layer.encode`: AVX-512 (with VNNI, products and their sum
+Every path gives the bytes of `analysis.lut_layer.encode`: AVX-512 (with VNNI, products and a sum
 in one instruction), AVX2 and plain C, chosen by what the processor has, and NumPy where there is no
 C compiler.
 """

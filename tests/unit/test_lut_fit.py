@@ -431,6 +431,24 @@ def _squares(values: np.ndarray) -> float:
     return float(np.sum(values.astype(np.float64) ** 2))
 
 
+def test_a_channel_that_would_set_every_unit_is_multiplied_exactly() -> None:
+    """One input is rarely there, and then reaches beyond all others: bytes cannot hold both."""
+    rng = np.random.default_rng(11)
+    x, weight = correlated(3000, 128), weights(128, 12)
+    x[:, 13] = 300 * (rng.random(3000) < 0.03) * rng.uniform(0.5, 1, 3000)
+    found = fit_layer("fc", x, weight, None, LutSettings())
+    assert found.layer.channels is not None
+    assert found.layer.channels.tolist() == [13]
+    np.testing.assert_array_equal(found.layer.residual, weight[[13]])
+    without = fit_layer("fc", x, weight, None, LutSettings(residual=0))
+    assert without.layer.channels is None
+    assert without.error.quant_rel_mse > 1e-3 > found.error.quant_rel_mse
+    # Without need there is none, and coarser entries are what their user asked for.
+    plain = fit_layer("fc", correlated(3000, 128), weight, None, LutSettings())
+    assert plain.layer.channels is None
+    assert fit_layer("fc", x, weight, None, LutSettings(bits=6)).layer.channels is None
+
+
 def test_residual_channels_are_those_that_cost_most() -> None:
     x, weight = correlated(1200, 32), weights(32, 40)
     x[:, [5, 18]] *= 40
