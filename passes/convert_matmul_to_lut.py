@@ -71,8 +71,8 @@ class ConvertMatmulToLutPass(ModulePass):
     """Bits of a table entry."""
     fit: str = "refit"
     weighted: bool = False
-    residual: int = 0
-    """Input channels that are multiplied exactly."""
+    residual: int | None = None
+    """Input channels that are multiplied exactly; as few as bytes need where it is not given."""
     seed: int = 0
     quantize: bool = True
     """Tables of integers; else of floats."""
