@@ -102,6 +102,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
                 progress=progress,
                 checkpoint=options.checkpoint,
                 rows=options.fit_rows,
+                sequential=options.in_order,
                 explain=lambda chosen: setattr(job, "chosen", chosen),
             )
         if options.calibrate:
@@ -452,6 +453,11 @@ def _parser() -> argparse.ArgumentParser:
         default=8192,
         metavar="N",
         help="rows of its input that each layer is fitted to (default: 8192)",
+    )
+    parser.add_argument(
+        "--in-order",
+        action="store_true",
+        help="fit each layer to what the tables before it put out, towards the original's outputs",
     )
     parser.add_argument(
         "--shares",

@@ -186,6 +186,18 @@ def test_training_lowers_the_error(run: Run, tmp_path: Path) -> None:
     assert before["candidates"] == before["front"] == []
 
 
+def test_in_order_layers_are_fitted_to_what_comes_before(run: Run, tmp_path: Path) -> None:
+    same = ("--policy", "v2k8", "--quiet", "--shares", "0", "--force")
+    assert run(*same, data="many")[0] == 0
+    apart = report_of(tmp_path / "out")["model"]["error"]
+    first = {layer.name: layer for layer in read_layers(tmp_path / "out" / "tables")}
+    assert run(*same, "--in-order", data="many")[0] == 0
+    assert report_of(tmp_path / "out")["model"]["error"] < apart
+    second = {layer.name: layer for layer in read_layers(tmp_path / "out" / "tables")}
+    assert first.keys() == second.keys()
+    assert not np.array_equal(first["head"].table, second["head"].table)
+
+
 def test_an_automatic_policy_keeps_to_its_budget(run: Run, tmp_path: Path) -> None:
     policy = "auto:error=0.2,choices=v2k16/v4k16"
     status, _ = run("--policy", policy, "--rows", "32768", model="big", data="narrow")
