@@ -36,6 +36,7 @@ __all__ = [
     "centre_table",
     "codebooks",
     "fit_layer",
+    "mean_rounding",
     "quantise_table",
     "relative_error",
     "snap",
@@ -211,7 +212,7 @@ def _fitted(
     # A rounding error that every input has is no error of the layer: the bias takes it back. Where
     # most sub-vectors are near one centroid, as after GELU, that is nearly all of it.
     float_bias = moved if offset is None else (offset + moved).astype(np.float32)
-    settled = _mean_rounding(table, entries, scale, counts)
+    settled = mean_rounding(table, entries, scale, counts)
     layer = LutLayer(
         name=name,
         in_features=width,
@@ -244,13 +245,16 @@ def _fitted(
     return FittedLayer(layer, table, float_bias, error)
 
 
-def _mean_rounding(
+def mean_rounding(
     table: Floats, entries: NDArray[np.int8], scale: Floats, counts: NDArray[np.integer]
 ) -> Floats:
-    """By how much sums of numbers exceed those of integers (F), on average over codes as met."""
+    """
+    By how much sums of numbers (CB×K×F) exceed those of integers times scale (F), on average over
+    codes as they are met (CB×K).
+    """
     total = np.zeros(table.shape[2])
     for rows, units, met in zip(table, entries, counts, strict=True):
-        total += (met / met.sum()) @ (rows - units * scale)
+        total += (met / max(1, met.sum())) @ (rows - units * scale)
     return total.astype(np.float32)
 
 

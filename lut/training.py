@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..analysis.lut_fit import centre_table, quantise_table
+from ..analysis.lut_fit import centre_table, mean_rounding, quantise_table
 from ..analysis.lut_layer import GRID, LutLayer, table_limit
 from ..analysis.lut_refit import sum_by_code
 from ..errors import CompileError
@@ -172,12 +172,13 @@ class Trainer(nn.Module):
     def layer(self) -> LutLayer:
         """What has been trained, as integers."""
         table, bias = self.table().detach().cpu().numpy(), self.bias.detach().cpu().numpy().copy()
-        counts = None
-        if not self.rounding:
-            # Rounded once, as well as it goes; in the loop it was done as `rounded` does.
+        if self.rounding:  # As it was done in the loop.
+            entries, scale = quantise_table(table, self.bits)
+        else:
+            counts = self.counts.cpu().numpy()
             table, moved = centre_table(table)
-            bias, counts = bias + moved, self.counts.cpu().numpy()
-        entries, scale = quantise_table(table, self.bits, counts=counts)
+            entries, scale = quantise_table(table, self.bits, counts=counts)
+            bias = bias + moved + mean_rounding(table, entries, scale, counts)
         exact = self.channels is not None and self.residual is not None
         return LutLayer(
             self.name,
