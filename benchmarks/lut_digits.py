@@ -121,10 +121,14 @@ def run(network: str, setting: str, seed: int = 0) -> Outcome:
         setting,
         seed,
         len(lut.layers(best)),
-        *(accuracy(m, parts.held_out) for m in (model, plain, refitted, in_order, best)),
-        rate,
-        accuracy(model, parts.validation) - accuracy(best, parts.validation),
-        time.perf_counter() - start,
+        before=accuracy(model, parts.held_out),
+        kmeans=accuracy(plain, parts.held_out),
+        refit=accuracy(refitted, parts.held_out),
+        in_order=accuracy(in_order, parts.held_out),
+        calibrated=accuracy(best, parts.held_out),
+        rate=rate,
+        validation_drop=accuracy(model, parts.validation) - accuracy(best, parts.validation),
+        seconds=time.perf_counter() - start,
     )
 
 
