@@ -34,6 +34,7 @@ import torch
 from inr import lut
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "digits"))
@@ -140,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    threadpool_limits(1)  # NumPy's and SciPy's, as long as the process is there.
     outcomes = [
         run(network, setting, seed)
         for network in options.networks

@@ -136,7 +136,19 @@ def train(model: nn.Module, part: Part, epochs: int, seed: int = 0) -> nn.Module
     """
     AdamW on batches of distorted images, one cycle of the learning rate; the model is in eval mode
     after.
+
+    On one thread: several add up in another order, and tables made of one training would be refused
+    beside the weights of another. The batches are too small to share anyway.
     """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _train(model, part, epochs, seed)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _train(model: nn.Module, part: Part, epochs: int, seed: int) -> nn.Module:
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.1)
     steps = epochs * -(-len(part.images) // BATCH)

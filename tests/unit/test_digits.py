@@ -86,6 +86,21 @@ def test_no_distortion_is_the_image(example: ModuleType, monkeypatch: pytest.Mon
     )
 
 
+def test_training_is_the_same_on_any_number_of_threads(example: ModuleType) -> None:
+    found: list[dict[str, torch.Tensor]] = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            torch.manual_seed(0)
+            model = example.train(example.Vit(), example.digits().train, epochs=1)
+            assert torch.get_num_threads() == threads
+            found.append(model.state_dict())
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
 def test_tables_of_the_mlp_cost_no_more_than_is_claimed() -> None:
     command = [sys.executable, "benchmarks/lut_digits.py", "--networks", "mlp", "--json"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
