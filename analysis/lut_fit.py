@@ -37,7 +37,6 @@ __all__ = [
     "codebooks",
     "fit_layer",
     "mean_rounding",
-    "place_table",
     "quantise_table",
     "relative_error",
     "snap",
@@ -60,9 +59,6 @@ outputs that they reach, and all other entries are then rounded by it."""
 
 CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 """What the largest magnitude of a column may be clipped to."""
-
-PLACE_ROWS = 2048
-"""Rows on which a column with moved entries is compared with one as it was."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +87,7 @@ class FittedLayer:
     layer: LutLayer
     float_table: Floats
     """CB×K×F: what the integers stand for. It goes with `float_bias`, not with the bias that was
-    given: each codebook's rows are moved to lie around 0 and to where they round well, and the bias
-    takes the difference."""
+    given: each codebook's rows are moved to lie around 0, and the bias takes the difference."""
     float_bias: Floats
     """F. The layer's own bias takes back besides what rounding the entries adds on average."""
     error: LayerError
@@ -213,8 +208,7 @@ def _fitted(
     table, moved = centre_table(table)
     moved = moved + shift
     counts = np.stack([np.bincount(column, minlength=table.shape[1]) for column in codes[fit].T])
-    table, settled, entries, scale = _integers(table, settings.bits, counts, codes[fit])
-    moved = moved + settled
+    entries, scale = quantise_table(table, settings.bits, counts=counts)
     # A rounding error that every input has is no error of the layer: the bias takes it back. Where
     # most sub-vectors are near one centroid, as after GELU, that is nearly all of it.
     float_bias = moved if offset is None else (offset + moved).astype(np.float32)
@@ -380,75 +374,10 @@ def quantise_table(
             errors = errors.sum(axis=1, keepdims=True)
         largest = largest * np.array(CLIPS)[np.argmin(errors, axis=0)]
     scale = _scale(largest, limit)
-    return _rounded(table, scale, limit), scale
-
-
-def place_table(table: Floats, scale: Floats, counts: NDArray[np.integer]) -> Floats:
-    """
-    By how much to lower each codebook's column of a CB×K×F table, CB×F, before it is rounded to
-    multiples of `scale` (F). At most half a unit: so that the entry of the code that is met most
-    (`counts`, CB×K) is a multiple, where that leaves less variance of rounding errors over codes as
-    they are met. What has the largest entry of a column stays where it is and nothing is moved past
-    it, so that the column's scale stays what it is.
-
-    The bias takes the sum of the moves. Other codes' entries may be placed as well; the best of two
-    codes leaves 0.97 of the variance, of four 0.95.
-    """
-    reach = np.abs(table).max(axis=(0, 1)) / scale
-    moves = np.zeros(table.shape[::2], dtype=np.float32)
-    for out, rows, met in zip(moves, table, counts, strict=True):
-        share = met / max(1, met.sum())
-        units = rows / scale
-        usual = units[np.argmax(met)]
-        move = usual - np.rint(usual)
-        moved = units - move
-        # Both ends of a centred codebook with the largest entry are at the reach: it does not move.
-        within = (np.abs(units).max(axis=0) < reach) & (np.abs(moved).max(axis=0) < reach)
-        better = _variance(moved, share) < _variance(units, share)
-        np.copyto(out, move, where=within & better)
-    return moves * scale
-
-
-def _variance(units: Floats, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the rounding errors of K×F numbers that are met in shares (K)."""
-    off = units - np.rint(units)
-    off = off - share @ off
-    return share @ (off * off)
-
-
-def _integers(
-    table: Floats, bits: int, counts: NDArray[np.integer], codes: NDArray[np.uint8]
-) -> tuple[Floats, Floats, NDArray[np.int8], Floats]:
-    """
-    The table moved to where it rounds well, what the bias takes for it (F), its integers and their
-    scales, by how often (`counts`, CB×K) and in which rows (`codes`, N×CB) codes are met.
-    """
-    limit = table_limit(bits)
-    entries, scale = quantise_table(table, bits, counts=counts)
-    moves = place_table(table, scale, counts)
-    placed = table - moves[:, None]
-    rounded = _rounded(placed, scale, limit)
-    # Moves are chosen codebook by codebook. Where errors of many have a common cause, such as one
-    # kind of token, their sum may be the worse for it.
-    some = codes[:: -(-len(codes) // PLACE_ROWS)]
-
-    def variance(numbers: Floats, integers: NDArray[np.int8]) -> Floats:
-        off = numbers / scale
-        off -= integers
-        return np.var(sum_rows(some, off), axis=0)
-
-    better = variance(placed, rounded) < variance(table, entries)
-    np.copyto(placed, table, where=~better)
-    np.copyto(rounded, entries, where=~better)
-    return placed, np.where(better, moves.sum(axis=0), np.float32(0)), rounded, scale
-
-
-def _rounded(table: Floats, scale: Floats, limit: int) -> NDArray[np.int8]:
-    """The nearest integers times scale, halves to even."""
     entries = np.empty(table.shape, dtype=np.int8)
     for out, rows in zip(entries, table, strict=True):  # A codebook at a time: little memory.
         out[...] = np.clip(np.rint(rows / scale), -limit, limit)
-    return entries
+    return entries, scale
 
 
 def _scale(largest: NDArray[np.float64], limit: int) -> Floats:

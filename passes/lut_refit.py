@@ -37,7 +37,7 @@ from xdsl.passes import ModulePass
 from ..analysis.lut_codebooks import LutSettings
 from ..analysis.lut_fit import centre_table, split_rows
 from ..analysis.lut_layer import encode, lookup
-from ..analysis.lut_refit import refit_table
+from ..analysis.lut_refit import refit_table, refit_weight
 from ..analysis.lut_values import build_table, sum_numbers
 from ..dialects.lut import ErrorAttr, LinearOp, QuantAttr
 from ..errors import CompileError, reject
@@ -153,10 +153,16 @@ class LutRefitPass(ModulePass):
         scale = None if op.scale is None else part_of(op, op.scale, "scale")
         bound = None if op.error is None else op.error.number("q_bound")
         best = Table(entries, scale, present, bound, squares(entries, scale, present))
-        found = refit_table(codes[fit], goal[fit], prior, codes[held], goal[held])
         vq = float(np.sum((goal[held] - outputs(codes[held], prior, None)).astype(float) ** 2))
-        for candidate in (found.table, prior):
-            fitted = self.finish(candidate, offset, op.quant)
+        points = centroids.astype(np.float32) * steps[:, None, None]
+        values = points[np.arange(len(points)), codes].reshape(len(codes), -1)[:, : len(weight)]
+        line = refit_weight(values[fit], goal[fit], weight, values[held], goal[held])
+        start, shift = prior, offset * 0
+        if line.error < vq:
+            start, shift = build_table(centroids, steps, line.weight), line.shift
+        found = refit_table(codes[fit], goal[fit] - shift, start, codes[held], goal[held] - shift)
+        for candidate, moved in ((found.table, shift), (start, shift), (prior, offset * 0)):
+            fitted = self.finish(candidate, offset + moved, op.quant)
             error = squares(fitted.entries, fitted.scale, fitted.bias)
             if error < best.squares:
                 best = Table(fitted.entries, fitted.scale, fitted.bias, fitted.q_bound, error)

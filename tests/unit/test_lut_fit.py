@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from inr.analysis import lut_codebooks, lut_refit
 from inr.analysis.lut_codebooks import TAIL, LutSettings, SharedCodebooks, codebooks, snap
 from inr.analysis.lut_fit import (
-    FittedLayer,
     centre_table,
     fit_layer,
-    mean_rounding,
-    place_table,
     quantise_table,
     relative_error,
     split_rows,
@@ -378,98 +375,6 @@ def test_a_clipped_largest_entry_lowers_the_error_of_what_is_met(
     table[3, 4], counts[3, 4] = 100, 10**6
     kept, scale = quantise_table(table, bits, per_tensor=per_tensor, counts=counts)
     np.testing.assert_allclose(kept[3, 4] * scale, 100, rtol=1e-5)
-
-
-def spread_of(
-    table: np.ndarray, entries: np.ndarray, scale: np.ndarray, counts: np.ndarray
-) -> np.ndarray:
-    """The variance of each codebook's rounding errors over codes as they are met, CB×F."""
-    share = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
-    off = table.astype(np.float64) - entries * scale.astype(np.float64)
-    mean = np.einsum("bk,bkf->bf", share, off)
-    return np.einsum("bk,bkf->bf", share, (off - mean[:, None]) ** 2)
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.integers(4, 8), st.sampled_from([1, 2, 3, 16]))
-def test_moves_never_spread_errors_and_keep_the_scale(seed: int, bits: int, count: int) -> None:
-    rng = np.random.default_rng(seed)
-    sizes = 10.0 ** rng.integers(-20, 20, size=5)
-    table, _ = centre_table((rng.normal(size=(6, count, 5)) * sizes).astype(np.float32))
-    counts = (rng.integers(0, 100, size=(6, count)) ** rng.integers(0, 3)).astype(np.int64)
-    counts[0] = 0  # Nothing is known of the first codebook.
-    nearest, scale = quantise_table(table, bits)
-    moves = place_table(table, scale, counts)
-    assert not moves[0].any()
-    assert np.all(np.abs(moves) <= 0.5001 * scale)
-    moved = table - moves[:, None]
-    # Whoever has the moved table alone comes to the same integers.
-    placed, same = quantise_table(moved, bits)
-    np.testing.assert_array_equal(same, scale)
-    before = spread_of(table, nearest, scale, counts)
-    after = spread_of(moved, placed, scale, counts)
-    assert np.all(after <= before + 1e-4 * scale.astype(np.float64) ** 2)
-
-
-def test_one_usual_code_a_codebook_halves_what_rounding_adds() -> None:
-    rng = np.random.default_rng(3)
-    table = rng.normal(size=(40, 16, 7)).astype(np.float32)
-    table[0] *= 4  # The codebook that sets the scale stays where it is.
-    table, _ = centre_table(table)
-    counts = np.ones((40, 16), dtype=np.int64)
-    counts[np.arange(40), rng.integers(16, size=40)] = 10**6
-    nearest, scale = quantise_table(table, 8)
-    moves = place_table(table, scale, counts)
-    assert not moves[0].any()
-    moved = table - moves[:, None]
-    placed, _ = quantise_table(moved, 8)
-    before = spread_of(table, nearest, scale, counts)[1:].sum()
-    # With e of the usual entry and e' of another: the mean of (e' - e)², or of e'² alone.
-    assert spread_of(moved, placed, scale, counts)[1:].sum() < 0.55 * before
-
-
-def nearest_error(fitted: FittedLayer, x: np.ndarray, chosen: LutSettings) -> float:
-    """What integers would add had each entry been rounded to its nearest."""
-    fit, held = split_rows(len(x), chosen)
-    codes, (table, _) = fitted.layer.encode(x), centre_table(fitted.float_table)
-    counts = np.stack([np.bincount(c, minlength=table.shape[1]) for c in codes[fit].T])
-    entries, scale = quantise_table(table, chosen.bits, counts=counts)
-    np.testing.assert_allclose(scale, fitted.layer.scale, rtol=1e-5)
-    found = lookup(codes[held], entries) * scale + mean_rounding(table, entries, scale, counts)
-    return _squares(sum_rows(codes[held], table) - found)
-
-
-@pytest.mark.parametrize("bits", [8, 5])
-@pytest.mark.parametrize(("rectified", "share"), [(False, 0.9), (True, 0.8)])
-def test_integers_add_less_than_the_nearest_ones(bits: int, rectified: bool, share: float) -> None:
-    """The less, the more often a codebook's usual code is met: many sub-vectors are 0."""
-    x, weight = correlated(3000, 96), weights(96, 64)
-    if rectified:
-        x = np.maximum(x - 1, 0)
-    chosen = LutSettings(bits=bits, residual=0, fit="kmeans")
-    fitted = fit_layer("fc", x, weight, None, chosen)
-    _, held = split_rows(len(x), chosen)
-    mine = fitted.error.quant_rel_mse * _squares(x[held] @ weight)
-    assert mine < share * nearest_error(fitted, x, chosen)
-
-
-def test_moves_that_are_better_apart_and_worse_together_are_not_taken() -> None:
-    """All codebooks leave their usual code in the same rows, so that their errors add up."""
-    rng = np.random.default_rng(8)
-    x = np.zeros((2400, 51), dtype=np.float32)
-    x[rng.random(2400) < 0.1] = 1
-    # Entries 0 and w are centred to -w/2 and w/2. In units, w = 2.6 is 2 with both to the nearest
-    # and 3 with the usual one exact, which is better; 3.1 is 4, or 3, which is better as well.
-    weight = np.full((51, 2), 2.6, dtype=np.float32)
-    weight[0] = 254
-    # But to the nearest, 30 times 0.6 too little and 20 times 0.9 too much are nothing.
-    weight[31:, 1] = 3.1
-    chosen = LutSettings(vec=1, centroids=2, residual=0, fit="kmeans")
-    fitted = fit_layer("fc", x, weight, None, chosen)
-    np.testing.assert_allclose(fitted.layer.scale, 1, rtol=1e-3)
-    gaps = np.ptp(fitted.layer.table.astype(int), axis=1)
-    assert gaps[1:, 0].tolist() == [3] * 50
-    assert gaps[1:, 1].tolist() == [2] * 30 + [4] * 20
 
 
 def test_columns_of_zeros_and_of_tiny_numbers() -> None:
