@@ -164,7 +164,8 @@ class LutRefitPass(ModulePass):
         for candidate, moved in ((found.table, shift), (start, shift), (prior, offset * 0)):
             fitted = self.finish(candidate, offset + moved, op.quant)
             error = squares(fitted.entries, fitted.scale, fitted.bias)
-            if error < best.squares:
+            # By more than the rounding of sums, so that a second run finds nothing to do.
+            if error < best.squares * (1 - 1e-5):
                 best = Table(fitted.entries, fitted.scale, fitted.bias, fitted.q_bound, error)
         return best, _ratio(vq, energy), _ratio(best.squares, energy)
 
