@@ -139,7 +139,9 @@ def refit_weight(
     for multiple in reversed(WEIGHT_RIDGES):
         np.fill_diagonal(matrix, diagonal + multiple * unit)
         factor = _linear.cho_factor(matrix, lower=True, check_finite=False)
-        change: Floats = _linear.cho_solve(factor, right, check_finite=False).astype(np.float32)
+        change: Floats = _linear.cho_solve(factor, right, check_finite=False).astype(
+            np.float32, order="C"
+        )
         shift = (rest_mean - mean @ change).astype(np.float32)
         missing = (held_rest - held_values @ change - shift).astype(np.float64)
         error = float(np.sum(missing * missing))
@@ -207,7 +209,10 @@ def _direct(
         ridge = multiple * unit
         np.fill_diagonal(matrix, diagonal + ridge)
         factor = _linear.cho_factor(matrix, lower=True, check_finite=False)
-        found: Floats = _linear.cho_solve(factor, right, check_finite=False).astype(np.float32)
+        # The solver's columns are contiguous; every sum below reads rows.
+        found: Floats = _linear.cho_solve(factor, right, check_finite=False).astype(
+            np.float32, order="C"
+        )
         yield ridge, sum_by_code(indices, found, count) if by_rows else found.reshape(shape)
 
 
