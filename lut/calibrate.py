@@ -90,7 +90,8 @@ def calibrate(
     Adam, each parameter's steps in proportion to its size (`lr` is relative), the rate rising at
     first and falling to 0 as half a cosine. Every `every` steps the loss on held-out batches (a
     share `holdout`, none if 0 or if there is one batch) is taken, and the best is what stays; it
-    may be the start.
+    may be the start. Tables that `convert(sequential=True)` fitted to these batches are too good on
+    the held-out ones for a fair comparison: give others.
 
     `checkpoint` is a file, written every `every` steps, from which an interrupted training goes on
     and ends with the same bits. The same seed, threads and machine give the same result.
